@@ -63,3 +63,17 @@ func TestIsTemporary(t *testing.T) {
 		}
 	}
 }
+
+// TestReadHasALimit checks that a file beyond the limit is refused, and one at it read.
+func TestReadHasALimit(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, []byte("12345"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if data, err := Read(path, 5); err != nil || string(data) != "12345" {
+		t.Errorf("got %q, %v", data, err)
+	}
+	if _, err := Read(path, 4); err == nil {
+		t.Error("a file of 5 bytes is read with a limit of 4")
+	}
+}

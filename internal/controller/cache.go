@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/nadra-dev/nadra/internal/owned"
-	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
@@ -102,22 +101,12 @@ func slimPod(object any) (any, error) {
 	return slim, nil
 }
 
-// slimNAD reduces a NAD to what classes and templates are made from. Of a configuration beyond the limit it
-// keeps as much as refuses it.
+// slimNAD reduces a NAD to what classes and templates are made from.
 func slimNAD(object any) (any, error) {
-	nad, ok := object.(*nadv1.NetworkAttachmentDefinition)
-	if !ok {
-		return object, nil
+	if nad, ok := object.(*nadv1.NetworkAttachmentDefinition); ok {
+		attachment.Slim(nad)
 	}
-	kept := map[string]string{}
-	for _, key := range []string{attachment.ResourceNameAnnotation, attachment.NodeSelectorAnnotation} {
-		if value, found := nad.Annotations[key]; found {
-			kept[key] = v1alpha1.Cut(value, v1alpha1.MaxLabel)
-		}
-	}
-	nad.ManagedFields, nad.Labels, nad.Annotations = nil, nil, kept
-	nad.Spec.Config = v1alpha1.Cut(nad.Spec.Config, v1alpha1.MaxNetworkConfig)
-	return nad, nil
+	return object, nil
 }
 
 // slimTemplate reduces managed fields to managers and operations.

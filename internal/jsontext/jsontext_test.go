@@ -39,3 +39,13 @@ func TestWhereAndWhy(t *testing.T) {
 		}
 	}
 }
+
+func TestDepth(t *testing.T) {
+	for text, want := range map[string]int{
+		"": 0, "1": 0, "[]": 1, `{"a":[{}]}`: 3, `["[[[", "\"[["]`: 1, "[[[": 3, `]]][`: 0, `"[`: 0, `[],[],[[]]`: 2,
+	} {
+		if got := Depth(text); got != want {
+			t.Errorf("%s: depth %d, want %d", text, got, want)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -15,8 +16,12 @@ import (
 
 	"github.com/nadra-dev/nadra/pkg/admission"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
+
+// maxErrors is how many errors of a claim a refusal names.
+const maxErrors = 16
 
 // claimHandler validates ResourceClaims, ResourceClaimTemplates and DeviceClasses that are about to be
 // created or changed.
@@ -37,8 +42,10 @@ func (h *claimHandler) Handle(_ context.Context, req ctrladmission.Request) ctrl
 	if len(errs) == 0 {
 		return ctrladmission.Allowed("")
 	}
+	code := cmp.Or(v1alpha1.Code(errs), reason.ClaimInvalid)
+	errs = errs[:min(len(errs), maxErrors)]
 	status := apierrors.NewInvalid(schema.GroupKind{Group: req.Kind.Group, Kind: req.Kind.Kind}, req.Name, errs).Status()
-	status.Message = reason.ClaimInvalid.Text(status.Message)
+	status.Message = code.Text(status.Message)
 	return ctrladmission.Response{AdmissionResponse: admissionv1.AdmissionResponse{Result: &status}}
 }
 

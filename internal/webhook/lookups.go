@@ -118,7 +118,12 @@ func (l *lookups) admission() admission.Lookups {
 	}
 }
 
+// get reads an object. It reads nothing more when the caller of the webhook has left.
 func (l *lookups) get(kind, namespace, name string, into client.Object) bool {
+	if l.ctx.Err() != nil {
+		l.err = reason.Errorf(reason.ObjectNotRead, "reading %s %s: %w", kind, name, context.Cause(l.ctx))
+		return false
+	}
 	found, err := l.reader.get(l.ctx, kind, namespace, name, into)
 	l.err = errors.Join(l.err, err)
 	return found

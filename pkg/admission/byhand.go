@@ -93,6 +93,9 @@ func (a admitted) complete() Decision {
 		return refused(err)
 	}
 	selections, unknown := networksOf(a.hand)
+	if err := attachment.CheckLimits(selections); err != nil {
+		return refused(err)
+	}
 	switch {
 	case strings.TrimSpace(a.networks()) != "":
 		if unknown != "" || !a.names(selections) {

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/nadra-dev/nadra/internal/truncate"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
@@ -50,7 +51,7 @@ func (a admitted) withDefaults() Decision {
 		return refused(err)
 	}
 	if c, found := claimOf(a.pod, a.hand); found && len(given.networks) > 0 {
-		warned = shortened(fmt.Sprintf("%s requests the pod's networks, so it does not get the default networks %s: add them to the claim, or set annotation %s=%s",
+		warned = truncate.Text(fmt.Sprintf("%s requests the pod's networks, so it does not get the default networks %s: add them to the claim, or set annotation %s=%s",
 			c, given.list(), v1alpha1.DefaultNetworksKey, v1alpha1.DefaultNetworksNone), maxWarning)
 		given = defaultNetworks{}
 	}
@@ -109,7 +110,7 @@ func (a admitted) defaults() (given defaultNetworks, warned string, err error) {
 		return given, "", nil
 	case slices.Contains(a.options.SystemNamespaces, a.namespace):
 		if labelled {
-			warned = shortened(fmt.Sprintf("label %s of namespace %s has no effect, because --system-namespaces of nadra-controller names the namespace", v1alpha1.DefaultNetworksKey, a.namespace), maxWarning)
+			warned = truncate.Text(fmt.Sprintf("label %s of namespace %s has no effect, because --system-namespaces of nadra-controller names the namespace", v1alpha1.DefaultNetworksKey, a.namespace), maxWarning)
 		}
 		return given, warned, nil
 	case marked:

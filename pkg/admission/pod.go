@@ -100,6 +100,12 @@ func Pod(manifest []byte, namespace string, o Options, l Lookups) Decision {
 	case pod.Spec.HostNetwork:
 		return Decision{Outcome: Untouched, Warnings: []string{warning(translate.HostNetwork, "")}}
 	}
+	if claims := len(pod.Spec.ResourceClaims); claims > v1alpha1.MaxPodClaims {
+		if !asks(pod, o) {
+			return Decision{Outcome: Untouched}
+		}
+		return refused(v1alpha1.CheckSize("spec.resourceClaims", claims, v1alpha1.MaxPodClaims, "entries", "remove some of them, or the networks annotation"))
+	}
 	a := admitted{pod: pod, manifest: manifest, namespace: namespace, options: o, lookups: l, hand: handClaimsOf(pod, namespace, l)}
 	return a.withDefaults()
 }
@@ -187,7 +193,11 @@ func onNode(node string) string {
 
 // convert applies the rules of pkg/translate, and the rules for pods in a cluster.
 func (a admitted) convert() Decision {
-	selections, _ := attachment.ParseSelections(a.networks(), a.namespace)
+	selections, err := attachment.ParseSelections(a.networks(), a.namespace)
+	if reason.Of(err) == reason.LimitExceeded {
+		return refused(reason.Errorf(reason.LimitExceeded, "annotation %s of the pod: %s. %s%s",
+			a.networksKey(), reason.Message(err), a.given.hint(), a.leaveHint()))
+	}
 	var reasons []string
 	unscheduled := a.pod.Spec.NodeName != "" && len(selections) > 0
 	if unscheduled && a.needsClaim(selections) {

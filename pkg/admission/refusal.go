@@ -5,16 +5,20 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/nadra-dev/nadra/internal/truncate"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-// blockers describes the findings that block.
+// maxBlockers is how many findings a refusal describes.
+const maxBlockers = 8
+
+// blockers describes the findings that block, at most maxBlockers.
 func (a admitted) blockers(findings []translate.Finding) []string {
 	var out []string
 	for _, f := range findings {
-		if f.Severity == translate.Blocker {
+		if f.Severity == translate.Blocker && len(out) < maxBlockers {
 			out = append(out, a.described(f))
 		}
 	}
@@ -33,12 +37,16 @@ func (a admitted) described(f translate.Finding) string {
 
 // refusal returns the text of a refusal. It is one line, because events repeat it.
 func (a admitted) refusal(reasons []string) string {
-	hint := fmt.Sprintf("To leave the pod to Multus, set label %s=%s in its workload's pod template.", v1alpha1.OwnerLabel, v1alpha1.OwnerMultus)
-	if a.server.Node != "" {
-		hint = fmt.Sprintf("To leave the pod to Multus, keep it on nodes without label %s=%s.", v1alpha1.OwnerLabel, v1alpha1.OwnerNadra)
-	}
 	return reason.NotConvertible.Text(fmt.Sprintf("nadra serves this pod because of %s and cannot attach its networks: %s %s%s",
-		a.server.By, strings.Join(reasons, " "), a.given.hint(), hint))
+		a.server.By, strings.Join(reasons, " "), a.given.hint(), a.leaveHint()))
+}
+
+// leaveHint returns the sentence that tells how Multus gets the pod.
+func (a admitted) leaveHint() string {
+	if a.server.Node != "" {
+		return fmt.Sprintf("To leave the pod to Multus, keep it on nodes without label %s=%s.", v1alpha1.OwnerLabel, v1alpha1.OwnerNadra)
+	}
+	return fmt.Sprintf("To leave the pod to Multus, set label %s=%s in its workload's pod template.", v1alpha1.OwnerLabel, v1alpha1.OwnerMultus)
 }
 
 // ended ends a sentence with a full stop.
@@ -78,18 +86,5 @@ func warning(code translate.Code, message string) string {
 			text += ": " + more
 		}
 	}
-	return shortened(text, maxWarning)
-}
-
-// shortened cuts a text to a number of bytes.
-func shortened(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	const dots = "…"
-	cut := limit - len(dots)
-	for !utf8.RuneStart(s[cut]) {
-		cut--
-	}
-	return s[:cut] + dots
+	return truncate.Text(text, maxWarning)
 }

@@ -8,6 +8,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
@@ -139,6 +140,9 @@ func ours(c resourceapi.DeviceConfiguration, path *field.Path) (config *v1alpha1
 		return nil, false, nil
 	}
 	config, err := v1alpha1.Decode(c.Opaque.Parameters.Raw)
+	if reason.Of(err) == reason.LimitExceeded {
+		return nil, false, field.ErrorList{{Type: field.ErrorTypeTooLong, Field: path.String(), BadValue: field.OmitValueType{}, Detail: reason.Message(err)}}
+	}
 	if err != nil {
 		return nil, false, field.ErrorList{field.Invalid(path, field.OmitValueType{}, err.Error())}
 	}

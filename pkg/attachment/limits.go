@@ -1,6 +1,10 @@
 package attachment
 
-import "github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+import (
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
+
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+)
 
 // maxMessage limits what an error repeats of an annotation, a claim or a configuration, in bytes.
 const maxMessage = 1 << 10
@@ -23,4 +27,20 @@ func CheckLimits(selections []Selection) error {
 // checkCount returns an error if a pod requests too many networks.
 func checkCount(networks int) error {
 	return v1alpha1.CheckSize("the pod", networks, v1alpha1.MaxNetworks, "networks", "request fewer networks")
+}
+
+// Slim reduces a NetworkAttachmentDefinition in a cache to what nadra reads of it. It keeps no more of
+// what tenants choose than ParseNetwork needs in order to accept or refuse it.
+func Slim(nad *nadv1.NetworkAttachmentDefinition) {
+	kept := map[string]string{}
+	for _, key := range []string{ResourceNameAnnotation, NodeSelectorAnnotation} {
+		if value := nad.Annotations[key]; value != "" {
+			kept[key] = v1alpha1.Cut(value, v1alpha1.MaxLabel)
+		}
+	}
+	nad.ManagedFields, nad.Labels, nad.Annotations, nad.OwnerReferences, nad.Finalizers = nil, nil, nil, nil, nil
+	if len(kept) > 0 {
+		nad.Annotations = kept
+	}
+	nad.Spec.Config = v1alpha1.Cut(nad.Spec.Config, v1alpha1.MaxNetworkConfig)
 }

@@ -95,7 +95,7 @@ func (n *Network) parse(config string) error {
 		return err
 	}
 	n.Conflist = mustJSON(list)
-	if err := v1alpha1.CheckText("it, encoded,", n.Conflist, 2*v1alpha1.MaxNetworkConfig, `shorten it, or use fewer of the characters <, > and &`); err != nil {
+	if err := v1alpha1.CheckSize("it, encoded,", len(n.Conflist), 2*v1alpha1.MaxNetworkConfig, "bytes", "shorten it, or use fewer of the characters <, > and &"); err != nil {
 		return err
 	}
 	parsed, err := libcni.NetworkConfFromBytes(n.Conflist)

@@ -42,6 +42,33 @@ func TestDeviceInfo(t *testing.T) {
 	}
 }
 
+// TestDeviceInfoOfLongNames checks that a network with a long name has a file whose name fits, that DEL
+// ends, and that a path which cannot exist is no error.
+func TestDeviceInfoOfLongNames(t *testing.T) {
+	w := newWorld(t)
+	a := conflist("writes")
+	a.Conflist = json.RawMessage(strings.Replace(string(a.Conflist), `"ips"`, `"CNIDeviceInfoFile"`, 1))
+	a.Network.Name = strings.Repeat("n", 253)
+	w.infoDir = filepath.Join(w.dir, "devinfo")
+	w.plugin(t, "writes", `cat >>$DIR/log; echo >>$DIR/log; [ $CNI_COMMAND = ADD ] && echo '`+deviceInfo+`' >"$(sed -n 's/.*"CNIDeviceInfoFile":"\([^"]*\)".*/\1/p' $DIR/log)" && echo '`+result+`' || true`)
+	if _, err := w.Add(t.Context(), sandbox, a, nil); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := w.DeviceInfo(sandbox, a); err != nil || len(info) == 0 {
+		t.Errorf("device information %s, %v", info, err)
+	}
+	if err := w.Del(t.Context(), sandbox, a, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.removeInfo(filepath.Join(w.infoDir, "cni", strings.Repeat("n", 300))); err != nil {
+		t.Error(err)
+	}
+	a.ResourceName, a.CapabilityArgs = strings.Repeat("r", 300), map[string]json.RawMessage{"deviceID": json.RawMessage(`"d"`)}
+	if info, err := w.devicePluginInfo(a); info != nil || err != nil {
+		t.Errorf("of a device plugin: %s, %v", info, err)
+	}
+}
+
 // The device plugin's information is there before ADD, for plugins that add to it and for
 // plugins that ignore it (behaviour A5-61).
 func TestDeviceInfoOfTheDevicePlugin(t *testing.T) {

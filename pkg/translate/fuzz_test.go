@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/nadra-dev/nadra/internal/bounded"
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
 // FuzzConvert converts any text: it must not panic, the output must parse, and converting the output
@@ -60,6 +61,21 @@ func large() []string {
 		}
 	}
 	return out
+}
+
+// TestConversionGrowsLinearly checks that eight times as many networks, each with unknown and repeated
+// keys, make some eight times as many allocations.
+func TestConversionGrowsLinearly(t *testing.T) {
+	allocations := func(networks int) float64 {
+		element := `{"name":"a","x":1,"y":2,"interface":"","interface":""}`
+		annotation := "[" + strings.Repeat(element+",", networks-1) + element + "]"
+		text := strings.Replace(podHead, "networks: lan", "networks: '"+annotation+"'", 1) + "spec: {containers: [{name: c}]}\n"
+		return testing.AllocsPerRun(3, func() { Convert(Input{Files: []File{{"f.yaml", []byte(text)}}}) })
+	}
+	few, many := allocations(v1alpha1.MaxNetworks/8), allocations(v1alpha1.MaxNetworks)
+	if many > 10*few {
+		t.Errorf("%d networks make %v allocations, %d make %v", v1alpha1.MaxNetworks/8, few, v1alpha1.MaxNetworks, many)
+	}
 }
 
 const podHead = "apiVersion: v1\nkind: Pod\nmetadata: {name: p, annotations: {k8s.v1.cni.cncf.io/networks: lan}}\n"

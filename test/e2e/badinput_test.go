@@ -5,7 +5,9 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
@@ -119,6 +122,20 @@ func badCases() []badCase {
 			parts:     []string{"bad-config-not-json/blue", "spec.config", "line 2"},
 		},
 		{
+			name:      "config-too-long",
+			breakIt:   func(f *fixture) { f.Must(f.updateNAD("blue", goodConf+strings.Repeat(" ", v1alpha1.MaxNetworkConfig))) },
+			condition: "PrepareFailed",
+			code:      reason.LimitExceeded,
+			parts:     []string{"bad-config-too-long/blue", "spec.config", fmt.Sprint(v1alpha1.MaxNetworkConfig)},
+		},
+		{
+			name:      "too-many-addresses",
+			config:    map[string]any{"ips": manyIPs()},
+			condition: "PrepareFailed",
+			code:      reason.LimitExceeded,
+			parts:     []string{"ips", fmt.Sprint(v1alpha1.MaxIPs)},
+		},
+		{
 			name:      "plugin-missing",
 			breakIt:   func(f *fixture) { f.Must(f.updateNAD("blue", plugin("nadra-absent"))) },
 			condition: "PrepareFailed",
@@ -135,6 +152,62 @@ func badCases() []badCase {
 			parts:     []string{"bad-master-missing/blue", "master", `"lan9"`},
 		},
 	}
+}
+
+// manyIPs returns more addresses than a pod may request of a network.
+func manyIPs() []any {
+	var out []any
+	for i := range v1alpha1.MaxIPs + 1 {
+		out = append(out, fmt.Sprintf("10.66.0.%d", i+2))
+	}
+	return out
+}
+
+// beyondLimits has annotations beyond each limit, by the name of a pod. The first is as long as the API
+// server allows.
+var beyondLimits = map[string]string{
+	"bytes":    strings.Repeat("a,", 128_000) + "a",
+	"networks": strings.Repeat("blue,", v1alpha1.MaxNetworks) + "blue",
+	"depth":    `[{"name":"blue","cni-args":{"k":` + strings.Repeat("[", v1alpha1.MaxDepth) + strings.Repeat("]", v1alpha1.MaxDepth) + `}}]`,
+	"keys":     `[{"name":"blue"` + strings.Repeat(`,"x":1`, 1000) + `}]`,
+	"request":  `[{"name":"blue","cni-args":{"k":"` + strings.Repeat("x", v1alpha1.MaxRequest) + `"}}]`,
+	"device":   `[{"name":"blue","deviceID":"` + strings.Repeat("d", v1alpha1.MaxDeviceID+1) + `"}]`,
+}
+
+// TestBeyondLimitsOnTheNode checks that a node refuses pods that no webhook has seen and whose annotation
+// is beyond a limit, that the driver goes on, and that a network with a long name is detached.
+func TestBeyondLimitsOnTheNode(t *testing.T) {
+	f := ownedBlue(t, "limits")
+	before := f.driverPIDs()
+	for name, annotation := range beyondLimits {
+		f.onNode(name, annotation)
+	}
+	for name := range beyondLimits {
+		f.Eventually(2*time.Minute, f.podEvent(name, lab.Code(reason.LimitExceeded)))
+		f.hasNotRun(name)
+	}
+	f.onNode("good", "blue")
+	_, err := f.Ready(f.Ctx, f.NS, "good", time.Minute)
+	f.Must(err)
+	f.runsOn("good", "net1", "10.84.0.")
+	same(t, "the driver's processes", before, f.driverPIDs())
+
+	long := strings.Repeat("n", 200)
+	f.nad(long, strings.Replace(ownConf, "{", `{"name":"short",`, 1))
+	f.Must(f.Published(f.Ctx, f.NS+"/"+long))
+	f.onNode("long", `[{"name":"`+long+`"}]`)
+	_, err = f.Ready(f.Ctx, f.NS, "long", time.Minute)
+	f.Must(err)
+	for _, name := range append(slices.Collect(maps.Keys(beyondLimits)), "good", "long") {
+		f.Must(f.DeletePod(f.Ctx, f.NS, name))
+	}
+	f.Eventually(time.Minute, func(context.Context) error {
+		if pending := f.sh("ls " + f.at.State + "/pending-dels"); pending != "" {
+			return fmt.Errorf("DELs are pending: %s", pending)
+		}
+		return nil
+	})
+	same(t, "addresses", "", f.addresses())
 }
 
 func plugin(name string) string { return `{"cniVersion":"1.0.0","type":"` + name + `"}` }

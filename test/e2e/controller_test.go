@@ -49,6 +49,7 @@ func TestController(t *testing.T) {
 	f.part("a pod whose template cannot be created waits, and says why", (*fixture).templatesForbidden)
 	f.part("pods of others are not changed", (*fixture).leftAlone)
 	f.part("a pod that names its node gets no claim", (*fixture).namesItsNode)
+	f.part("pods beyond a limit are refused", (*fixture).beyondLimits)
 	f.part("templates are recreated, and deleted", (*fixture).templatesComeAndGo)
 	f.part("an outage holds back only annotated pods", (*fixture).outage)
 	f.part("another replica follows a killed leader", (*fixture).leaderKilled)
@@ -376,6 +377,15 @@ spec: {hard: {count/resourceclaimtemplates.resource.k8s.io: 0}}}`))
 	_, err = roles.Update(f.Ctx, role, metav1.UpdateOptions{})
 	f.Must(err)
 	released("rights")
+}
+
+// beyondLimits checks that the webhook refuses pods whose annotation is beyond a limit.
+func (f *fixture) beyondLimits() {
+	for name, annotation := range beyondLimits {
+		if _, err := f.dry(asking(f.NS, name, annotation)); err == nil || !strings.Contains(err.Error(), lab.Code(reason.LimitExceeded)) {
+			f.Errorf("the webhook answers %v for %s", err, name)
+		}
+	}
 }
 
 // namesItsNode checks that a pod with spec.nodeName, which the scheduler ignores, gets its networks from

@@ -3,6 +3,7 @@ package publish
 import (
 	"strings"
 
+	"github.com/nadra-dev/nadra/internal/truncate"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
 
@@ -16,6 +17,9 @@ type host struct {
 	absent map[string][]string
 }
 
+// maxMaster limits what a message repeats of a NAD's master, in bytes. The kernel allows 15.
+const maxMaster = 64
+
 // check returns why the network cannot be attached on this node, or nil.
 func (h *host) check(d *definition) error {
 	if d.err != nil {
@@ -26,7 +30,7 @@ func (h *host) check(d *definition) error {
 			continue
 		}
 		if _, ok := h.links[p.Master]; !ok {
-			return reason.Errorf(reason.MasterMissing, "plugin %s: master: interface %q is not on the node: create it, or correct the NAD's master", p.Type, p.Master)
+			return reason.Errorf(reason.MasterMissing, "plugin %s: master: interface %q is not on the node: create it, or correct the NAD's master", p.Type, truncate.Text(p.Master, maxMaster))
 		}
 	}
 	if missing := h.missingPrograms(d); len(missing) > 0 {

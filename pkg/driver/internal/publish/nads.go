@@ -11,7 +11,6 @@ import (
 	nadlisters "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/client/listers/k8s.cni.cncf.io/v1"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
@@ -57,12 +56,7 @@ func (w *NADWatch) Start(ctx context.Context, changed func()) error {
 // much as refuses it.
 func slimNAD(object any) (any, error) {
 	if nad, ok := object.(*nadv1.NetworkAttachmentDefinition); ok {
-		pool := v1alpha1.Cut(attachment.PoolOf(nad.Annotations), v1alpha1.MaxLabel)
-		nad.ManagedFields, nad.Labels, nad.Annotations = nil, nil, nil
-		nad.Spec.Config = v1alpha1.Cut(nad.Spec.Config, v1alpha1.MaxNetworkConfig)
-		if pool != "" {
-			nad.Annotations = map[string]string{attachment.ResourceNameAnnotation: pool}
-		}
+		attachment.Slim(nad)
 	}
 	return object, nil
 }
