@@ -50,28 +50,6 @@ func BenchmarkPodCache(b *testing.B) {
 	}
 }
 
-// TestMemoryOfNADs checks what docs/reference/sizing.md states: the cache keeps at most 24 KiB of a NAD,
-// whatever its size.
-func TestMemoryOfNADs(t *testing.T) {
-	const nads, bound = 1000, 24 << 10
-	before := heap()
-	var cache []any
-	for range nads {
-		kept, err := slimNAD(&nadv1.NetworkAttachmentDefinition{
-			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"other": strings.Repeat("a", 200<<10)}},
-			Spec:       nadv1.NetworkAttachmentDefinitionSpec{Config: strings.Repeat("x", 1<<20)},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		cache = append(cache, kept)
-	}
-	if grown := int(heap()) - int(before); grown > nads*bound {
-		t.Errorf("%d NADs take %d bytes, more than %d each", nads, grown, bound)
-	}
-	runtime.KeepAlive(cache)
-}
-
 func heap() uint64 {
 	runtime.GC()
 	var stats runtime.MemStats
