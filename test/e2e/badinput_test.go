@@ -169,9 +169,18 @@ var beyondLimits = map[string]string{
 	"bytes":    strings.Repeat("a,", 128_000) + "a",
 	"networks": strings.Repeat("blue,", v1alpha1.MaxNetworks) + "blue",
 	"depth":    `[{"name":"blue","cni-args":{"k":` + strings.Repeat("[", v1alpha1.MaxDepth) + strings.Repeat("]", v1alpha1.MaxDepth) + `}}]`,
-	"keys":     `[{"name":"blue"` + strings.Repeat(`,"x":1`, 1000) + `}]`,
+	"keys":     `[{"name":"blue"` + distinctKeys(v1alpha1.MaxRequestKeys) + `}]`,
 	"request":  `[{"name":"blue","cni-args":{"k":"` + strings.Repeat("x", v1alpha1.MaxRequest) + `"}}]`,
 	"device":   `[{"name":"blue","deviceID":"` + strings.Repeat("d", v1alpha1.MaxDeviceID+1) + `"}]`,
+}
+
+// distinctKeys returns n unknown keys of an element, after its first. A repeated key would count once.
+func distinctKeys(n int) string {
+	var out strings.Builder
+	for i := range n {
+		fmt.Fprintf(&out, `,"x%d":1`, i)
+	}
+	return out.String()
 }
 
 // TestBeyondLimitsOnTheNode checks that a node refuses pods that no webhook has seen and whose annotation
