@@ -74,7 +74,8 @@ func (c *callers) allow(ctx context.Context, from netip.Addr) bool {
 	if found && c.now().Before(at.until) {
 		return !at.refused
 	}
-	answer := c.flight.DoChan(from.String(), func() (any, error) { return c.look(context.WithoutCancel(ctx), from), nil })
+	lasting := context.WithoutCancel(ctx)
+	answer := c.flight.DoChan(from.String(), func() (any, error) { return c.look(lasting, from), nil })
 	if found && !at.refused {
 		return true // so that an API server never waits again
 	}

@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -35,12 +36,12 @@ func podAt(namespace string, phase corev1.PodPhase, host bool, ips ...string) *c
 
 // podsAt returns an API server that has pods, selects them by their first address as the real one does,
 // and counts the lists.
-func podsAt(t *testing.T, lists *int, fails *error, pods ...client.Object) client.WithWatch {
+func podsAt(t *testing.T, lists *atomic.Int32, fails *error, pods ...client.Object) client.WithWatch {
 	t.Helper()
 	index := func(o client.Object) []string { return []string{o.(*corev1.Pod).Status.PodIP} }
 	c := fake.NewClientBuilder().WithScheme(schemeOf(t)).WithObjects(pods...).WithStatusSubresource().WithIndex(&corev1.Pod{}, "status.podIP", index).Build()
 	return interceptor.NewClient(c, interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
-		*lists++
+		lists.Add(1)
 		if *fails != nil {
 			return *fails
 		}
@@ -50,7 +51,8 @@ func podsAt(t *testing.T, lists *int, fails *error, pods ...client.Object) clien
 
 func TestCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		lists, fails := 0, error(nil)
+		var lists atomic.Int32
+		var fails error
 		api := podsAt(t, &lists, &fails,
 			podAt("shop", corev1.PodRunning, false, "10.1.0.5", "fd00::5"),
 			podAt("shop", corev1.PodPending, false, "10.1.0.6"),
@@ -71,8 +73,8 @@ func TestCallers(t *testing.T) {
 				}
 			}
 		}
-		if lists != 7 {
-			t.Errorf("%d lists for 7 addresses", lists)
+		if n := lists.Load(); n != 7 {
+			t.Errorf("%d lists for 7 addresses", n)
 		}
 		six := newCallers(api, nil, "fd00::1")
 		for from, want := range map[string]bool{"fd00::9": true, "fe80::1%eth0": false, "10.1.0.9": false} {
@@ -92,7 +94,8 @@ func TestCallers(t *testing.T) {
 // may call before its status has it, then rarely; and that no known caller waits for the answer.
 func TestCallerIsLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		lists, fails := 0, error(nil)
+		var lists atomic.Int32
+		var fails error
 		api := podsAt(t, &lists, &fails)
 		c := newCallers(api, nil, "")
 		pod, server := netip.MustParseAddr("10.1.0.5"), netip.MustParseAddr("192.0.2.1")
@@ -109,10 +112,11 @@ func TestCallerIsLate(t *testing.T) {
 		if c.allow(t.Context(), pod) || !c.allow(t.Context(), server) {
 			t.Error("the pod is allowed, or the API server is not")
 		}
-		lists = 0
+		lists.Store(0)
 		time.Sleep(callerKnown - time.Second)
-		if c.allow(t.Context(), server); lists != 0 {
-			t.Errorf("%d lists for a known address", lists)
+		c.allow(t.Context(), server)
+		if n := lists.Load(); n != 0 {
+			t.Errorf("%d lists for a known address", n)
 		}
 		slow := interceptor.NewClient(api, interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 			time.Sleep(callerWait / 2)
@@ -128,6 +132,7 @@ func TestCallerIsLate(t *testing.T) {
 			t.Error("a pod is allowed before the answer, or the answer is an old one")
 		}
 		// Not to know is not to refuse.
+		synctest.Wait()
 		fails = errors.New("etcd is away")
 		time.Sleep(2 * callerKnown)
 		if !c.allow(t.Context(), pod) || !c.allow(t.Context(), server) {
@@ -152,7 +157,8 @@ type deadlines struct{ *httptest.ResponseRecorder }
 func (deadlines) SetReadDeadline(time.Time) error { return nil }
 
 func TestGuard(t *testing.T) {
-	lists, fails := 0, error(nil)
+	var lists atomic.Int32
+	var fails error
 	api := podsAt(t, &lists, &fails, podAt("shop", corev1.PodRunning, false, "10.1.0.5"))
 	asked := 0
 	serve := func(o Options, r *http.Request) int {

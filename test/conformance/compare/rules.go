@@ -12,6 +12,7 @@ type rule struct {
 // rules are tried in order.
 var rules = []rule{
 	// Pods that only Multus starts.
+	{number: "A1-2-size", path: `^outcome$`, multus: `^success$`, nadra: `spec\.config: \[LimitExceeded\]`},
 	{number: "A2-15", path: `^outcome$`, nadra: `(?s)\[AnnotationInvalid\].*\.ips\[\d+\]: Invalid value: "[0-9a-f.:]+/\d+"`},
 	{number: "A2-15-twice", path: `^outcome$`, nadra: `\[AddressConflict\]`},
 	{number: "A2-17-length", path: `^outcome$`, nadra: `(?s)\[AnnotationInvalid\].*\.mac: Invalid value`},
