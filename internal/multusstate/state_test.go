@@ -333,6 +333,7 @@ func TestAwait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMultus(t)
 		m.web(id("a"))
+		m.scratch(id("b"), delegate{Name: "cbr0", Bytes: []byte(flat)}) // its first ADD has failed
 		lives := func(string) ([]string, error) { return nil, nil }
 		limited := func() context.Context {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
