@@ -3,7 +3,9 @@ package conformance
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
+	"strings"
 	"time"
 
 	nri "github.com/containerd/nri/pkg/api"
@@ -12,6 +14,7 @@ import (
 	drapb "k8s.io/kubelet/pkg/apis/dra/v1"
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/test/lab"
 )
 
 // nadraSide acts as the scheduler, the kubelet and the runtime of one sandbox.
@@ -42,12 +45,26 @@ func (n *nadraSide) start(ctx context.Context, s sandbox) (string, error) {
 			return why, err
 		}
 	}
-	return "", eventually(ctx, 2*time.Minute, func(ctx context.Context) error {
-		status, err := n.w.status(ctx, s.pod)
-		if err == nil && status == "" {
-			err = errors.New("the pod has no network-status")
-		}
+	return "", n.shown(ctx, s)
+}
+
+// shown waits for the pod's network-status. While the driver attaches, it may show the networks that it
+// has attached already, so an annotation with few networks counts only after a while.
+func (n *nadraSide) shown(ctx context.Context, s sandbox) error {
+	selections, err := attachment.ParseSelections(s.c.Annotations[attachment.NetworksAnnotation], s.pod.Namespace)
+	if err != nil {
 		return err
+	}
+	began := time.Now()
+	return eventually(ctx, 2*time.Minute, func(ctx context.Context) error {
+		status, err := n.w.status(ctx, s.pod)
+		if err != nil {
+			return err
+		}
+		if shown := strings.Count(status, `"interface"`); shown == 0 || shown <= len(selections) && time.Since(began) < 5*time.Second {
+			return fmt.Errorf("network-status has %d interfaces", shown)
+		}
+		return nil
 	})
 }
 
@@ -103,8 +120,11 @@ func nriPod(s sandbox) *nri.PodSandbox {
 	}
 }
 
+// unprepareLimit is how long the kubelet's tries to unprepare go on.
+const unprepareLimit = 20 * time.Second
+
 // stop detaches in containerd's order: NRI, the default network, NRI. Then it calls
-// Unprepare, as the kubelet does.
+// Unprepare, as the kubelet does: again while DELs run that the hook has not waited for.
 func (n *nadraSide) stop(ctx context.Context, s sandbox) (string, error) {
 	runtime := n.w.nadra.runtime
 	err := runtime.StopPodSandbox(ctx, &nri.StopPodSandboxRequest{Pod: nriPod(s)})
@@ -113,12 +133,15 @@ func (n *nadraSide) stop(ctx context.Context, s sandbox) (string, error) {
 	if len(n.claims) == 0 {
 		return text(err), nil
 	}
-	answer, unprepare := n.w.nadra.kubelet.NodeUnprepareResources(ctx, &drapb.NodeUnprepareResourcesRequest{Claims: n.wire()})
-	for _, claim := range n.claims {
-		if e := answer.GetClaims()[string(claim.UID)].GetError(); e != "" {
-			unprepare = errors.Join(unprepare, errors.New(e))
+	unprepare := lab.Eventually(ctx, unprepareLimit, func(ctx context.Context) error {
+		answer, err := n.w.nadra.kubelet.NodeUnprepareResources(ctx, &drapb.NodeUnprepareResourcesRequest{Claims: n.wire()})
+		for _, claim := range n.claims {
+			if e := answer.GetClaims()[string(claim.UID)].GetError(); e != "" {
+				err = errors.Join(err, errors.New(e))
+			}
 		}
-	}
+		return err
+	})
 	return text(errors.Join(err, unprepare)), nil
 }
 
