@@ -21,7 +21,7 @@ type index struct {
 	published map[string]publishedDevice                      // by pool/device
 	offers    map[attachment.NetworkID][]string               // nodes with devices that list the network
 	pools     map[string][]string                             // nodes with devices of a resource pool
-	drivers   map[string]bool                                 // nodes with a slice of nadra, which may be empty
+	drivers   map[string]bool                                 // nodes with a slice of nadra
 }
 
 // publishedDevice is a device of a slice: one of a resource pool, or one that lists networks.

@@ -200,7 +200,7 @@ func (s networkSteps) nodes(w want) Step {
 	case len(nodes) > 0:
 		return ok("offered by " + strings.Join(nodes, ", ") + s.owned())
 	case w.entry == nil && len(s.x.drivers) == 0:
-		return notUsed("nadra does not run on any node")
+		return notUsed("no node offers any network of nadra's")
 	case w.result != nil:
 		return ok("no node offers it any more; it was allocated before")
 	case w.entry == nil:
@@ -219,7 +219,7 @@ func (s networkSteps) offering(w want) []string {
 func (s networkSteps) offeredByNone(w want) Step {
 	n, found, err := s.network(w)
 	if len(s.x.drivers) == 0 {
-		return failed("no node has a ResourceSlice of "+v1alpha1.DriverName+": nadra's driver does not run", reason.OfCluster, noDriver)
+		return failed("no node has a ResourceSlice of "+v1alpha1.DriverName+": nadra's driver does not run, or no node is nadra's", reason.OfCluster, noDriver)
 	}
 	if !found && !s.x.unread[Networks] || err != nil && !errors.Is(err, attachment.ErrNoConfig) {
 		return notReached()

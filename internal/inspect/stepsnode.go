@@ -40,7 +40,7 @@ func (n nodeSteps) preparation(w want) Step {
 		return explain(e.Message, ofKubelet, unexplained)
 	}
 	if !n.x.drivers[n.node] && !n.x.unread[Slices] {
-		return failed("node "+n.node+" has no ResourceSlice of net.nadra.dev: nadra's driver does not run there", reason.OfCluster, noDriver)
+		return failed("node "+n.node+" has no ResourceSlice of net.nadra.dev: nadra's driver does not run there, or offers nothing", reason.OfCluster, noDriver)
 	}
 	return waiting("node "+n.node+" has not reported anything yet", reason.OfKubelet, "Wait some seconds; the kubelet repeats a failed Prepare after 60 to 90 s.")
 }

@@ -145,20 +145,15 @@ func (f *fixture) label(label string) {
 	})
 }
 
-// withdrawn waits until the node's driver no longer publishes a NAD, and checks that its
-// slices are empty.
+// withdrawn waits until the node's driver no longer publishes a NAD, and checks that it has no
+// slice: autoscalers judge a node by its slices.
 func (f *fixture) withdrawn(nad string) {
 	f.Helper()
 	f.Eventually(2*time.Minute, func(ctx context.Context) error { return f.notPublished(ctx, nad) })
 	list, err := f.Kube.ResourceV1().ResourceSlices().List(f.Ctx, metav1.ListOptions{FieldSelector: "spec.driver=" + lab.DriverName})
 	f.Must(err)
-	if len(list.Items) == 0 {
-		f.Error("there is no slice; an empty one shows that the driver runs")
-	}
 	for _, s := range list.Items {
-		if len(s.Spec.Devices) > 0 {
-			f.Errorf("slice %s still has %d devices", s.Name, len(s.Spec.Devices))
-		}
+		f.Errorf("slice %s is still there, with %d devices", s.Name, len(s.Spec.Devices))
 	}
 }
 

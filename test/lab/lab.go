@@ -125,8 +125,8 @@ func New(c *cluster.Cluster) (*Lab, error) {
 	return &Lab{Cluster: c, Kube: kube, NADs: nads}, nil
 }
 
-// Install applies the manifests as a user would and waits until every node
-// publishes its networks.
+// Install applies the manifests as a user would and waits until the driver is ready on
+// every node.
 func (l *Lab) Install(ctx context.Context) error {
 	if err := l.InstallCRD(ctx); err != nil {
 		return err
@@ -158,19 +158,21 @@ func WaitEstablished(ctx context.Context, c *cluster.Cluster, crds ...string) er
 	})
 }
 
-// WaitDriver waits until every node has a ResourceSlice of nadra.
+// WaitDriver waits until nadra's driver is ready on every node.
 func (l *Lab) WaitDriver(ctx context.Context) error {
 	return Eventually(ctx, 5*time.Minute, func(ctx context.Context) error {
-		slices, err := l.Kube.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{FieldSelector: "spec.driver=" + DriverName})
+		pods, err := l.Kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=nadra-node"})
 		if err != nil {
 			return err
 		}
 		nodes := map[string]bool{}
-		for _, s := range slices.Items {
-			nodes[*s.Spec.NodeName] = true
+		for _, p := range pods.Items {
+			if IsReady(&p) {
+				nodes[p.Spec.NodeName] = true
+			}
 		}
 		if want := len(l.Cluster.Nodes()) + len(l.Cluster.Guests()); len(nodes) != want {
-			return fmt.Errorf("%d of %d nodes publish networks", len(nodes), want)
+			return fmt.Errorf("the driver is ready on %d of %d nodes", len(nodes), want)
 		}
 		return nil
 	})

@@ -88,8 +88,7 @@ func (p *publication) same(other *publication) bool {
 	return p == other || p != nil && p.options == other.options && reflect.DeepEqual(p.devices, other.devices)
 }
 
-// pool makes the slices of a publication. It returns at least one slice, even without devices: the slice
-// shows that the driver runs.
+// pool makes the slices of a publication.
 func (p *publication) pool() resourceslice.Pool {
 	var pool resourceslice.Pool
 	for _, devices := range p.devices {
@@ -100,9 +99,6 @@ func (p *publication) pool() resourceslice.Pool {
 		for part := range slices.Chunk(made, sliceLimit) {
 			pool.Slices = append(pool.Slices, resourceslice.Slice{Devices: part})
 		}
-	}
-	if len(pool.Slices) == 0 {
-		pool.Slices = []resourceslice.Slice{{}}
 	}
 	return pool
 }

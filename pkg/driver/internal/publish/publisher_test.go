@@ -124,7 +124,7 @@ func TestPublishReturnsMemory(t *testing.T) {
 
 func TestPublishFollowsChanges(t *testing.T) {
 	b := newBench(t)
-	b.sync(t) // an empty slice says that the driver is there
+	b.sync(t)
 	_ = b.nads.Add(drivertest.NAD("red", drivertest.RedConf))
 	_ = b.nads.Add(drivertest.NAD("blue", drivertest.BlueConf)) // its master is missing
 	b.sync(t)

@@ -5,13 +5,14 @@ import (
 	"slices"
 	"testing"
 
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 
 	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 )
 
-// TestPartsArePublishedTogether checks that no part's pools are left out: the library
-// deletes the slices of pools that it is not given.
+// TestPartsArePublishedTogether checks that no part's pools are left out, because the library
+// deletes the slices of pools that it is not given, and that pools without devices have no slice.
 func TestPartsArePublishedTogether(t *testing.T) {
 	var sent []string
 	w := New(func(_ context.Context, r resourceslice.DriverResources) error {
@@ -26,7 +27,7 @@ func TestPartsArePublishedTogether(t *testing.T) {
 		return func() map[string]resourceslice.Pool {
 			out := map[string]resourceslice.Pool{}
 			for _, n := range names {
-				out[n] = resourceslice.Pool{}
+				out[n] = resourceslice.Pool{Slices: []resourceslice.Slice{{}, {Devices: []resourceapi.Device{{Name: "one"}}}}}
 			}
 			return out
 		}
@@ -40,4 +41,11 @@ func TestPartsArePublishedTogether(t *testing.T) {
 		t.Fatal(err)
 	}
 	drivertest.Same(t, "after the hardware changed", []string{"nads", "pf2", "pf3"}, sent)
+	withheld := func() map[string]resourceslice.Pool {
+		return map[string]resourceslice.Pool{"pf2": {Slices: []resourceslice.Slice{{}}}, "pf3": {}}
+	}
+	if err := w.Part(Hardware)(t.Context(), withheld); err != nil {
+		t.Fatal(err)
+	}
+	drivertest.Same(t, "without devices", []string{"nads"}, sent)
 }
