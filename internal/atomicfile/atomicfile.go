@@ -1,5 +1,9 @@
 // Package atomicfile replaces files so that a reader sees either the old or the new
 // content, whole, and reads files of others only up to a limit.
+//
+// Write, RemoveForGood and MkdirAll have reached the disk when they return. A rename, a removal and a
+// new directory do so only with the directory in which the name is. What a power cut may undo
+// without harm does not wait for the disk: WriteUnsynced and Remove.
 package atomicfile
 
 import (
@@ -19,18 +23,19 @@ const infix = ".tmp-"
 // may leave behind.
 func IsTemporary(name string) bool { return strings.Contains(filepath.Base(name), infix) }
 
-// Write replaces a file. A power cut after it has returned keeps the new content, if the
-// caller also calls SyncDir for a file that is new.
+// Write replaces a file. A power cut after it has returned keeps the new content. After an error, the
+// file may have either content.
 func Write(path string, data []byte, mode fs.FileMode) error {
 	file, err := replace(path, data, mode, true)
 	if err != nil {
 		return err
 	}
-	return file.Close()
+	return errors.Join(file.Close(), SyncDir(filepath.Dir(path)))
 }
 
 // WriteUnsynced replaces a file for everybody who reads it from now on and returns it
-// open. Until the caller has synced it, a power cut may leave it torn.
+// open. Until the caller has synced it and its directory, a power cut may leave it torn, or the old
+// content in its place.
 func WriteUnsynced(path string, data []byte, mode fs.FileMode) (*os.File, error) {
 	return replace(path, data, mode, false)
 }
@@ -86,6 +91,34 @@ func SyncDir(dir string) error {
 		return err
 	}
 	return errors.Join(d.Sync(), d.Close())
+}
+
+// MkdirAll makes a directory, with its missing parents. A power cut after it has returned keeps the
+// directory, also if an earlier process has made it and died.
+func MkdirAll(dir string, mode fs.FileMode) error {
+	parent := filepath.Dir(dir)
+	err := os.Mkdir(dir, mode)
+	if errors.Is(err, fs.ErrNotExist) && parent != dir {
+		if err = MkdirAll(parent, mode); err == nil {
+			err = os.Mkdir(dir, mode)
+		}
+	}
+	if info, failed := os.Stat(dir); errors.Is(err, fs.ErrExist) && failed == nil && info.IsDir() {
+		err = nil
+	}
+	if err != nil {
+		return err
+	}
+	return SyncDir(parent)
+}
+
+// RemoveForGood removes a file, which no power cut brings back after it has returned. It is no error if
+// there is none.
+func RemoveForGood(path string) error {
+	if err := Remove(path); err != nil {
+		return err
+	}
+	return SyncDir(filepath.Dir(path))
 }
 
 // Remove removes a file. It is no error if there is none.

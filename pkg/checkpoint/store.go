@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -26,8 +25,8 @@ var ErrStatusStored = errors.New("its network-status is stored")
 
 // Store holds the records of this node: in memory for readers, and in one file for each
 // claim for the next process. Its methods are safe for concurrent use. A change is on
-// disk when the method returns, unless the method says otherwise. If writing fails,
-// nothing has changed on disk or in memory.
+// disk when the method returns, also after a power cut, unless the method says otherwise. If
+// writing fails, nothing has changed in memory, and the disk may have either version.
 type Store struct {
 	dir    string
 	bootID string
@@ -76,7 +75,7 @@ func Open(dir, bootID string) (*Store, []Damaged, error) {
 // files of an unknown format version and leaves all files as they are: what they say is not lost.
 func (s *Store) Load() ([]Damaged, error) {
 	for _, d := range []string{claimsDir(s.dir), pendingDir(s.dir), damagedDir(s.dir)} {
-		if err := os.MkdirAll(d, 0o700); err != nil {
+		if err := atomicfile.MkdirAll(d, 0o700); err != nil {
 			return nil, reason.Errorf(reason.StateNotWritten, "making the state directory: %w", err)
 		}
 	}
@@ -157,10 +156,7 @@ func (s *Store) put(prepared []attachment.Prepared, sandbox *attachment.Sandbox)
 	if len(s.ForClaim(uid)) > 0 {
 		return nil
 	}
-	if err := s.replace(uid, records, onDisk); err != nil {
-		return err
-	}
-	return s.syncDir(uid)
+	return s.replace(uid, records, onDisk)
 }
 
 // DeleteClaim forgets one claim, or what a pod has without a claim, by the pod's UID. The
@@ -180,16 +176,8 @@ func (s *Store) forget(uid string) error {
 		return err
 	}
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.set(uid, nil)
-	s.mu.Unlock()
-	return s.syncDir(uid)
-}
-
-// syncDir makes the name of a claim's new or removed file survive a power cut.
-func (s *Store) syncDir(uid string) error {
-	if err := atomicfile.SyncDir(claimsDir(s.dir)); err != nil {
-		return reason.Errorf(reason.StateNotWritten, "syncing the directory of claim %s: %w", uid, err)
-	}
 	return nil
 }
 

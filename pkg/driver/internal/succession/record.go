@@ -79,7 +79,7 @@ func ReadRecord(dir string) (Record, error) {
 	}
 	var r Record
 	if json.Unmarshal(data, &r) != nil {
-		r = Record{} // A power cut may have torn it. The lock decides who has the directory, not this file.
+		r = Record{} // The disk is damaged. The lock decides who has the directory, not this file.
 	}
 	if r.Version > recordVersion {
 		return Record{}, fmt.Errorf("%s has format version %d and this nadra-node reads version %d: run the version of nadra-node that wrote it, or a later one", path, r.Version, recordVersion)
@@ -93,9 +93,8 @@ func (r Record) Write(dir string) error {
 	if err != nil {
 		return fmt.Errorf("encoding which driver has the state directory: %w", err)
 	}
-	f, err := atomicfile.WriteUnsynced(filepath.Join(dir, recordFile), data, 0o600)
-	if err != nil {
+	if err := atomicfile.Write(filepath.Join(dir, recordFile), data, 0o600); err != nil {
 		return fmt.Errorf("writing which driver has the state directory: %w", err)
 	}
-	return f.Close()
+	return nil
 }
