@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 )
 
 // infix is in the name of every temporary file: <name>.tmp-<number>.
@@ -40,7 +41,32 @@ func WriteUnsynced(path string, data []byte, mode fs.FileMode) (*os.File, error)
 	return replace(path, data, mode, false)
 }
 
-func replace(path string, data []byte, mode fs.FileMode, sync bool) (file *os.File, err error) {
+// Try returns the error with which Write would fail, as far as that can be found out without replacing
+// the file.
+func Try(path string, data []byte, mode fs.FileMode) error {
+	if info, err := os.Lstat(path); err == nil && info.IsDir() {
+		return &fs.PathError{Op: "replace", Path: path, Err: syscall.EISDIR}
+	}
+	temporary, err := write(path, data, mode, true)
+	if err != nil {
+		return err
+	}
+	return errors.Join(temporary.Close(), Remove(temporary.Name()))
+}
+
+func replace(path string, data []byte, mode fs.FileMode, sync bool) (*os.File, error) {
+	temporary, err := write(path, data, mode, sync)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Rename(temporary.Name(), path); err != nil {
+		return nil, errors.Join(err, temporary.Close(), Remove(temporary.Name()))
+	}
+	return temporary, nil
+}
+
+// write writes a temporary file beside a path.
+func write(path string, data []byte, mode fs.FileMode, sync bool) (*os.File, error) {
 	temporary, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+infix+"*")
 	if err != nil {
 		return nil, err
@@ -51,9 +77,6 @@ func replace(path string, data []byte, mode fs.FileMode, sync bool) (file *os.Fi
 	}
 	if err == nil && sync {
 		err = temporary.Sync()
-	}
-	if err == nil {
-		err = os.Rename(temporary.Name(), path)
 	}
 	if err != nil {
 		return nil, errors.Join(err, temporary.Close(), Remove(temporary.Name()))
@@ -94,7 +117,7 @@ func SyncDir(dir string) error {
 }
 
 // MkdirAll makes a directory, with its missing parents. A power cut after it has returned keeps the
-// directory, also if an earlier process has made it and died.
+// directory. One that exists is synced, too, if it can be: the process that has made it may have died before.
 func MkdirAll(dir string, mode fs.FileMode) error {
 	parent := filepath.Dir(dir)
 	err := os.Mkdir(dir, mode)
@@ -104,7 +127,8 @@ func MkdirAll(dir string, mode fs.FileMode) error {
 		}
 	}
 	if info, failed := os.Stat(dir); errors.Is(err, fs.ErrExist) && failed == nil && info.IsDir() {
-		err = nil
+		_ = SyncDir(parent) // it fails on a read-only disk
+		return nil
 	}
 	if err != nil {
 		return err

@@ -69,15 +69,41 @@ func Open(dir, bootID string) (*Store, []Damaged, error) {
 	return s, damaged, err
 }
 
+// Try returns the error with which Load, or the first change after it, would fail. It changes no record, and
+// another process may write to the directory meanwhile.
+func (s *Store) Try() error {
+	if err := s.makeDirs(); err != nil {
+		return err
+	}
+	for _, d := range s.dirs() {
+		if err := atomicfile.Try(filepath.Join(d, "try"), nil, fileMode); err != nil {
+			return reason.Errorf(reason.StateNotWritten, "writing to the state directory: %w", err)
+		}
+	}
+	return refuseLaterVersions(claimsDir(s.dir), pendingDir(s.dir))
+}
+
+// dirs returns the directories of the files of the state.
+func (s *Store) dirs() []string {
+	return []string{claimsDir(s.dir), pendingDir(s.dir), damagedDir(s.dir)}
+}
+
+func (s *Store) makeDirs() error {
+	for _, d := range s.dirs() {
+		if err := atomicfile.MkdirAll(d, 0o700); err != nil {
+			return reason.Errorf(reason.StateNotWritten, "making the state directory: %w", err)
+		}
+	}
+	return nil
+}
+
 // Load reads all records, and creates the directory if necessary. The caller calls it once,
 // before it changes any record, and makes sure that no other process writes to the directory.
 // Load moves files away that are damaged and returns them; they are not an error. It refuses
 // files of an unknown format version and leaves all files as they are: what they say is not lost.
 func (s *Store) Load() ([]Damaged, error) {
-	for _, d := range []string{claimsDir(s.dir), pendingDir(s.dir), damagedDir(s.dir)} {
-		if err := atomicfile.MkdirAll(d, 0o700); err != nil {
-			return nil, reason.Errorf(reason.StateNotWritten, "making the state directory: %w", err)
-		}
+	if err := s.makeDirs(); err != nil {
+		return nil, err
 	}
 	if err := refuseLaterVersions(claimsDir(s.dir), pendingDir(s.dir)); err != nil {
 		return nil, err
