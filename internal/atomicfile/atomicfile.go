@@ -1,5 +1,9 @@
 // Package atomicfile replaces files so that a reader sees either the old or the new
 // content, whole, and reads files of others only up to a limit.
+//
+// Write, RemoveForGood and MkdirAll have reached the disk when they return. A rename, a removal and a
+// new directory do so only with the directory in which the name is. What a power cut may undo
+// without harm does not wait for the disk: WriteUnsynced and Remove.
 package atomicfile
 
 import (
@@ -10,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 )
 
 // infix is in the name of every temporary file: <name>.tmp-<number>.
@@ -19,23 +24,49 @@ const infix = ".tmp-"
 // may leave behind.
 func IsTemporary(name string) bool { return strings.Contains(filepath.Base(name), infix) }
 
-// Write replaces a file. A power cut after it has returned keeps the new content, if the
-// caller also calls SyncDir for a file that is new.
+// Write replaces a file. A power cut after it has returned keeps the new content. After an error, the
+// file may have either content.
 func Write(path string, data []byte, mode fs.FileMode) error {
 	file, err := replace(path, data, mode, true)
 	if err != nil {
 		return err
 	}
-	return file.Close()
+	return errors.Join(file.Close(), SyncDir(filepath.Dir(path)))
 }
 
 // WriteUnsynced replaces a file for everybody who reads it from now on and returns it
-// open. Until the caller has synced it, a power cut may leave it torn.
+// open. Until the caller has synced it and its directory, a power cut may leave it torn, or the old
+// content in its place.
 func WriteUnsynced(path string, data []byte, mode fs.FileMode) (*os.File, error) {
 	return replace(path, data, mode, false)
 }
 
-func replace(path string, data []byte, mode fs.FileMode, sync bool) (file *os.File, err error) {
+// Try returns the error with which Write would fail, as far as that can be found out without replacing
+// the file.
+func Try(path string, data []byte, mode fs.FileMode) error {
+	if info, err := os.Lstat(path); err == nil && info.IsDir() {
+		return &fs.PathError{Op: "replace", Path: path, Err: syscall.EISDIR}
+	}
+	temporary, err := write(path, data, mode, true)
+	if err != nil {
+		return err
+	}
+	return errors.Join(temporary.Close(), Remove(temporary.Name()))
+}
+
+func replace(path string, data []byte, mode fs.FileMode, sync bool) (*os.File, error) {
+	temporary, err := write(path, data, mode, sync)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Rename(temporary.Name(), path); err != nil {
+		return nil, errors.Join(err, temporary.Close(), Remove(temporary.Name()))
+	}
+	return temporary, nil
+}
+
+// write writes a temporary file beside a path.
+func write(path string, data []byte, mode fs.FileMode, sync bool) (*os.File, error) {
 	temporary, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+infix+"*")
 	if err != nil {
 		return nil, err
@@ -46,9 +77,6 @@ func replace(path string, data []byte, mode fs.FileMode, sync bool) (file *os.Fi
 	}
 	if err == nil && sync {
 		err = temporary.Sync()
-	}
-	if err == nil {
-		err = os.Rename(temporary.Name(), path)
 	}
 	if err != nil {
 		return nil, errors.Join(err, temporary.Close(), Remove(temporary.Name()))
@@ -86,6 +114,35 @@ func SyncDir(dir string) error {
 		return err
 	}
 	return errors.Join(d.Sync(), d.Close())
+}
+
+// MkdirAll makes a directory, with its missing parents. A power cut after it has returned keeps the
+// directory. One that exists is synced, too, if it can be: the process that has made it may have died before.
+func MkdirAll(dir string, mode fs.FileMode) error {
+	parent := filepath.Dir(dir)
+	err := os.Mkdir(dir, mode)
+	if errors.Is(err, fs.ErrNotExist) && parent != dir {
+		if err = MkdirAll(parent, mode); err == nil {
+			err = os.Mkdir(dir, mode)
+		}
+	}
+	if info, failed := os.Stat(dir); errors.Is(err, fs.ErrExist) && failed == nil && info.IsDir() {
+		_ = SyncDir(parent) // it fails on a read-only disk
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return SyncDir(parent)
+}
+
+// RemoveForGood removes a file, which no power cut brings back after it has returned. It is no error if
+// there is none.
+func RemoveForGood(path string) error {
+	if err := Remove(path); err != nil {
+		return err
+	}
+	return SyncDir(filepath.Dir(path))
 }
 
 // Remove removes a file. It is no error if there is none.

@@ -25,6 +25,44 @@ func TestWrite(t *testing.T) {
 	}
 }
 
+// TestMkdirAll makes directories that are missing, that exist, and that cannot be made.
+func TestMkdirAll(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a", "b", "c")
+	for range 2 {
+		if err := MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() || info.Mode().Perm() != 0o700 {
+		t.Errorf("it is %v (%v), want a directory of mode 0700", info, err)
+	}
+	file := filepath.Join(dir, "file")
+	if err := Write(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{file, filepath.Join(file, "below")} {
+		if MkdirAll(path, 0o700) == nil {
+			t.Errorf("%s was made", path)
+		}
+	}
+}
+
+// TestRemoveForGood removes a file that is there, and one that is not.
+func TestRemoveForGood(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	if err := Write(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := RemoveForGood(path); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := os.Stat(path); !os.IsNotExist(err) {
+		t.Errorf("it is there: %v", err)
+	}
+}
+
 // TestWriteFails replaces a directory, which rename refuses: nothing stays behind.
 func TestWriteFails(t *testing.T) {
 	dir := t.TempDir()

@@ -176,25 +176,13 @@ func move(from, to string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+	if err := atomicfile.MkdirAll(filepath.Dir(to), 0o700); err != nil {
 		return err
 	}
 	if old, err := os.ReadFile(to); err != nil || !bytes.Equal(old, content) {
-		if err := write(to, content, info.Mode().Perm()); err != nil {
+		if err := atomicfile.Write(to, content, info.Mode().Perm()); err != nil { // runtimes do not read its temporary name
 			return err
 		}
 	}
-	if err := os.Remove(from); err != nil {
-		return err
-	}
-	return atomicfile.SyncDir(filepath.Dir(from))
-}
-
-// write writes a file so that it exists with all its content or not at all, also after a
-// power cut. Runtimes do not read its temporary name.
-func write(path string, content []byte, mode fs.FileMode) error {
-	if err := atomicfile.Write(path, content, mode); err != nil {
-		return err
-	}
-	return atomicfile.SyncDir(filepath.Dir(path))
+	return atomicfile.RemoveForGood(from)
 }

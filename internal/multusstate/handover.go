@@ -66,14 +66,14 @@ func (d Dir) writeHandedOver(s Sandbox, eth0 cniexec.CacheEntry) error {
 			return err
 		}
 	}
-	if err := os.MkdirAll(d.results(), 0o700); err != nil {
+	if err := atomicfile.MkdirAll(d.results(), 0o700); err != nil {
 		return err
 	}
 	err := os.Link(eth0.File, filepath.Join(d.results(), filepath.Base(eth0.File)))
 	if errors.Is(err, fs.ErrExist) {
 		err = nil
 	}
-	return errors.Join(err, atomicfile.SyncDir(d.results()), atomicfile.SyncDir(d.taken()))
+	return errors.Join(err, atomicfile.SyncDir(d.results()))
 }
 
 // delegateOf returns what Multus' file has of an attachment: the reverse of capabilityArgs and ref.
@@ -96,7 +96,7 @@ func writeJSON(path string, content any) error {
 	if err != nil {
 		return fmt.Errorf("encoding %s: %w", path, err)
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+	if err := atomicfile.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
 	return atomicfile.Write(path, text, 0o600)

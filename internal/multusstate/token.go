@@ -18,7 +18,7 @@ func (d Dir) taken() string   { return filepath.Join(d.Multus, "nadra") }
 // false if Multus has no file of the sandbox, because nadra has taken it or because Multus has
 // deleted the attachments.
 func (d Dir) Take(id string) (bool, error) {
-	if err := os.MkdirAll(d.taken(), 0o700); err != nil {
+	if err := atomicfile.MkdirAll(d.taken(), 0o700); err != nil {
 		return false, reason.Errorf(reason.StateNotWritten, "taking sandbox %s from Multus: %w", id, err)
 	}
 	return move(filepath.Join(d.Multus, id), filepath.Join(d.taken(), id))

@@ -52,10 +52,7 @@ func (o Adoptions) Adopt(adopted []Adopted, sandbox attachment.Sandbox) error {
 	if len(s.ForClaim(uid)) > 0 {
 		return fmt.Errorf("pod %s has attachments without a claim in another sandbox", sandbox.Pod)
 	}
-	if err := s.replace(uid, o.records(adopted, sandbox), onDisk); err != nil {
-		return err
-	}
-	return s.syncDir(uid)
+	return s.replace(uid, o.records(adopted, sandbox), onDisk)
 }
 
 // AdoptDELs makes pending DELs of the attachments of a sandbox that Multus has made, and that is

@@ -3,7 +3,9 @@ package checkpoint_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
@@ -53,4 +55,30 @@ func BenchmarkLife(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Microseconds())/1000/float64(b.N)/3, "ms/write")
+}
+
+// A write that an ADD waits for. It reports the median, because one in many waits for other programs' writes.
+func BenchmarkWriteOnDisk(b *testing.B) {
+	s, _, err := checkpoint.Open(b.TempDir(), "boot-1")
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := s.Put([]attachment.Prepared{prepared("a", "web", "net1", 0)}); err != nil {
+		b.Fatal(err)
+	}
+	keys := []checkpoint.Key{s.ForPod("web-uid")[0].Key()}
+	var took []time.Duration
+	for b.Loop() {
+		started := time.Now()
+		if err := s.MarkAttaching(keys, sandbox); err != nil {
+			b.Fatal(err)
+		}
+		took = append(took, time.Since(started))
+		if err := s.MarkDetached(keys...); err != nil {
+			b.Fatal(err)
+		}
+		s.WaitSynced()
+	}
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "ms/median")
 }

@@ -88,7 +88,7 @@ func (f *claimFiles) writeUnsynced(uid string, data []byte) error {
 
 // sync makes a written file durable. If that fails, the synced version stays, too.
 func (f *claimFiles) sync(uid string, file *os.File) {
-	err := errors.Join(file.Sync(), file.Close())
+	err := errors.Join(file.Sync(), file.Close(), atomicfile.SyncDir(f.dir))
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.unsynced[uid] == file && err == nil { // otherwise a later change is being synced
@@ -105,11 +105,12 @@ func (f *claimFiles) dropSynced(uid string) {
 	}
 }
 
-// remove removes a claim's file. The caller holds mu.
+// remove removes a claim's file for good: the record of a claim that nobody unprepares any more would
+// keep its device. The caller holds mu.
 func (f *claimFiles) remove(uid string) error {
 	failpoint.Reach(failpoint.BeforeRecordDelete)
 	f.dropSynced(uid) // first, so that a crash leaves the latest version
-	if err := atomicfile.Remove(f.path(uid)); err != nil {
+	if err := atomicfile.RemoveForGood(f.path(uid)); err != nil {
 		return reason.Errorf(reason.StateNotWritten, "forgetting claim %s: %w", uid, err)
 	}
 	failpoint.Reach(failpoint.AfterRecordDelete)
@@ -129,7 +130,7 @@ func (f *claimFiles) restore() error {
 		switch {
 		case err != nil:
 			err = os.Rename(name, f.path(uid))
-		case errors.Join(file.Sync(), file.Close()) == nil:
+		case errors.Join(file.Sync(), file.Close(), atomicfile.SyncDir(f.dir)) == nil:
 			err = atomicfile.Remove(name)
 		default: // both versions stay until the claim's next change
 			f.unsynced[uid] = nil

@@ -52,6 +52,7 @@ func (f damagedFiles) load(dir string, decode func(name string, data []byte) err
 	return damaged, nil
 }
 
+// moveAway moves a damaged file away. If a power cut undoes that, the next start does it again.
 func (f damagedFiles) moveAway(path, name string, why error) Damaged {
 	target := filepath.Join(f.dir, fmt.Sprintf("%s.%d", filepath.Base(path), time.Now().UnixNano()))
 	if err := os.Rename(path, target); err != nil {

@@ -25,20 +25,17 @@ func (e Edits) AddLive(prepared attachment.Prepared, sandbox attachment.Sandbox)
 	e.store.files.mu.Lock()
 	defer e.store.files.mu.Unlock()
 	records := e.store.ForClaim(uid)
-	first := len(records) == 0
+	when := soon
+	if len(records) == 0 {
+		when = onDisk
+	}
 	if i := slices.IndexFunc(records, func(o Record) bool { return o.Key() == r.Key() }); i >= 0 {
 		if o := records[i]; !o.Removed || o.NeedsDEL() {
 			return r, fmt.Errorf("%s is there already, phase %s", r.Key(), o.Phase)
 		}
 		records = slices.Delete(records, i, i+1)
 	}
-	if !first {
-		return r, e.store.replace(uid, append(records, r), soon)
-	}
-	if err := e.store.replace(uid, []Record{r}, onDisk); err != nil {
-		return r, err
-	}
-	return r, e.store.syncDir(uid)
+	return r, e.store.replace(uid, append(records, r), when)
 }
 
 // MarkRemoved records that the pod's annotation does not name these networks any more. What

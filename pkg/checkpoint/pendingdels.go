@@ -66,9 +66,6 @@ func (p *pendingDELs) add(del PendingDEL) error {
 	if err := atomicfile.Write(p.path(del), data, fileMode); err != nil {
 		return reason.Errorf(reason.StateNotWritten, "writing the pending DEL of %s: %w", del.Record.Key(), err)
 	}
-	if err := atomicfile.SyncDir(p.dir); err != nil {
-		return reason.Errorf(reason.StateNotWritten, "writing the pending DEL of %s: %w", del.Record.Key(), err)
-	}
 	failpoint.Reach(failpoint.AfterRecordWrite)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -76,10 +73,10 @@ func (p *pendingDELs) add(del PendingDEL) error {
 	return nil
 }
 
-// remove forgets a pending DEL.
+// remove forgets a pending DEL for good: its DEL may not run again when another pod has its device.
 func (p *pendingDELs) remove(del PendingDEL) error {
 	failpoint.Reach(failpoint.BeforeRecordDelete)
-	if err := atomicfile.Remove(p.path(del)); err != nil {
+	if err := atomicfile.RemoveForGood(p.path(del)); err != nil {
 		return reason.Errorf(reason.StateNotWritten, "forgetting the pending DEL of %s: %w", del.Record.Key(), err)
 	}
 	failpoint.Reach(failpoint.AfterRecordDelete)

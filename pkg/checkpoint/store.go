@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -26,8 +25,8 @@ var ErrStatusStored = errors.New("its network-status is stored")
 
 // Store holds the records of this node: in memory for readers, and in one file for each
 // claim for the next process. Its methods are safe for concurrent use. A change is on
-// disk when the method returns, unless the method says otherwise. If writing fails,
-// nothing has changed on disk or in memory.
+// disk when the method returns, also after a power cut, unless the method says otherwise. If
+// writing fails, nothing has changed in memory, and the disk may have either version.
 type Store struct {
 	dir    string
 	bootID string
@@ -70,15 +69,41 @@ func Open(dir, bootID string) (*Store, []Damaged, error) {
 	return s, damaged, err
 }
 
+// Try returns the error with which Load, or the first change after it, would fail. It changes no record, and
+// another process may write to the directory meanwhile.
+func (s *Store) Try() error {
+	if err := s.makeDirs(); err != nil {
+		return err
+	}
+	for _, d := range s.dirs() {
+		if err := atomicfile.Try(filepath.Join(d, "try"), nil, fileMode); err != nil {
+			return reason.Errorf(reason.StateNotWritten, "writing to the state directory: %w", err)
+		}
+	}
+	return refuseLaterVersions(claimsDir(s.dir), pendingDir(s.dir))
+}
+
+// dirs returns the directories of the files of the state.
+func (s *Store) dirs() []string {
+	return []string{claimsDir(s.dir), pendingDir(s.dir), damagedDir(s.dir)}
+}
+
+func (s *Store) makeDirs() error {
+	for _, d := range s.dirs() {
+		if err := atomicfile.MkdirAll(d, 0o700); err != nil {
+			return reason.Errorf(reason.StateNotWritten, "making the state directory: %w", err)
+		}
+	}
+	return nil
+}
+
 // Load reads all records, and creates the directory if necessary. The caller calls it once,
 // before it changes any record, and makes sure that no other process writes to the directory.
 // Load moves files away that are damaged and returns them; they are not an error. It refuses
 // files of an unknown format version and leaves all files as they are: what they say is not lost.
 func (s *Store) Load() ([]Damaged, error) {
-	for _, d := range []string{claimsDir(s.dir), pendingDir(s.dir), damagedDir(s.dir)} {
-		if err := os.MkdirAll(d, 0o700); err != nil {
-			return nil, reason.Errorf(reason.StateNotWritten, "making the state directory: %w", err)
-		}
+	if err := s.makeDirs(); err != nil {
+		return nil, err
 	}
 	if err := refuseLaterVersions(claimsDir(s.dir), pendingDir(s.dir)); err != nil {
 		return nil, err
@@ -157,10 +182,7 @@ func (s *Store) put(prepared []attachment.Prepared, sandbox *attachment.Sandbox)
 	if len(s.ForClaim(uid)) > 0 {
 		return nil
 	}
-	if err := s.replace(uid, records, onDisk); err != nil {
-		return err
-	}
-	return s.syncDir(uid)
+	return s.replace(uid, records, onDisk)
 }
 
 // DeleteClaim forgets one claim, or what a pod has without a claim, by the pod's UID. The
@@ -180,16 +202,8 @@ func (s *Store) forget(uid string) error {
 		return err
 	}
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.set(uid, nil)
-	s.mu.Unlock()
-	return s.syncDir(uid)
-}
-
-// syncDir makes the name of a claim's new or removed file survive a power cut.
-func (s *Store) syncDir(uid string) error {
-	if err := atomicfile.SyncDir(claimsDir(s.dir)); err != nil {
-		return reason.Errorf(reason.StateNotWritten, "syncing the directory of claim %s: %w", uid, err)
-	}
 	return nil
 }
 

@@ -36,6 +36,7 @@ func (h *hooks) CreateContainer(ctx context.Context, pod *nri.PodSandbox, contai
 	s := h.sandboxes.live(pod)
 	outcome, err := metrics.Refused, h.recorded(ctx, s)
 	if err == nil && len(h.store.ForPod(s.Pod.UID)) == 0 {
+		h.edits.sandboxes.begin(s.Pod.UID, s.ID)
 		return nil, nil, nil
 	}
 	if err == nil {
@@ -46,6 +47,7 @@ func (h *hooks) CreateContainer(ctx context.Context, pod *nri.PodSandbox, contai
 		h.retryWhenAttached(s.Sandbox)
 		return nil, nil, err
 	}
+	h.edits.sandboxes.begin(s.Pod.UID, s.ID)
 	return h.withGate(container, s.Sandbox), nil, nil
 }
 

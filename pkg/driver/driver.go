@@ -121,8 +121,8 @@ func (d *Driver) Run(ctx context.Context) error {
 }
 
 // serve gets the state directory, and answers the kubelet and the runtime until ctx ends. If
-// another driver has the directory, it first reads everything else: whoever asks for the
-// directory can serve.
+// another driver has the directory, it first reads everything else, and tries what it will do: whoever asks
+// for the directory can serve.
 func (d *Driver) serve(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	defer d.background.Wait()
@@ -138,6 +138,7 @@ func (d *Driver) serve(ctx context.Context) error {
 		}
 	})
 	d.successor.begin = func(ctx context.Context) error { return d.begin(ctx, g.Go) }
+	d.successor.tryBegin, d.successor.fail = d.tryBegin, d.fail
 	alone, err := d.successor.try(ctx)
 	if err != nil {
 		return err
@@ -174,7 +175,6 @@ func (d *Driver) serve(ctx context.Context) error {
 func (d *Driver) start(ctx context.Context, start func(func() error), writer *slicewriter.Writer) {
 	start(func() error { return d.networks.CountNodes(ctx, d.clients.Metadata) })
 	start(func() error { return d.networks.Run(ctx, writer.Part(slicewriter.Networks)) })
-	start(func() error { return d.links.Watch(ctx, d.networks.Trigger) })
 	if !d.cfg.Hardware.None() {
 		start(func() error { return d.hardware.Run(ctx, writer.Part(slicewriter.Hardware)) })
 		start(func() error {

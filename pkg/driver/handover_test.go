@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -159,8 +160,136 @@ func TestBesideDriverThatCannotHandOver(t *testing.T) {
 	}
 }
 
+// TestBrokenSuccessor starts a driver that cannot begin beside another, and starts it again and again, as the
+// kubelet does. The other one serves pods all the time, over one connection to the runtime.
+func TestBrokenSuccessor(t *testing.T) {
+	later := func(file string) func(*testing.T, *Config) {
+		return func(t *testing.T, c *Config) {
+			t.Helper()
+			if err := os.WriteFile(filepath.Join(c.StateDir, file), []byte(`{"version":9}`), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, tt := range []struct {
+		name  string
+		spoil func(*testing.T, *Config)
+		says  string
+	}{
+		{"a record of a later version", later("claims/x.json"), "version 9"},
+		{"a pending DEL of a later version", later("pending-dels/x.json"), "version 9"},
+		{"a holder of a later version", later("holder.json"), "version 9"},
+		{"no gate in the image", func(_ *testing.T, c *Config) { c.GateBinary += ".missing" }, "installing the gate"},
+		{"a state directory in which nothing can be made", func(t *testing.T, c *Config) {
+			t.Helper()
+			dir := filepath.Join(c.StateDir, "damaged")
+			if err := errors.Join(os.Remove(dir), os.WriteFile(dir, nil, 0o600)); err != nil {
+				t.Fatal(err)
+			}
+		}, "state directory"},
+		{"no directory for CDI specs", func(_ *testing.T, c *Config) { c.CDIDir = filepath.Join(c.GateBinary, "cdi") }, "CDI directory"},
+		{"no directory of the kubelet", func(_ *testing.T, c *Config) { c.KubeletRegistryDir += "-missing" }, "making sockets"},
+		{"no plugin directory", func(_ *testing.T, c *Config) { c.KubeletPluginsDir = c.GateBinary }, "installing the gate"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := claim("a", "blue")
+			first := startNode(t, c, func(cfg *Config, _ *Clients) { cfg.PodUID = "first" })
+			first.serves(t)
+			connected := first.Driver.runtime.state().since
+			cfg := first.cfg
+			cfg.PodUID = "second"
+			gate := first.cfg.GateBinary
+			tt.spoil(t, &cfg)
+			if _, err := os.Stat(cfg.GateBinary); err == nil { // the new version has another gate
+				cfg.GateBinary = gate + ".new"
+				if err := os.WriteFile(cfg.GateBinary, []byte("another gate"), 0o755); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for range 20 {
+				second := &node{k: first.k, runtime: first.runtime}
+				second.run(t, cfg, first.clients)
+				first.prepare(t, c)
+				if err := first.runSandbox(t, podNo(1)); err != nil {
+					t.Fatal(err)
+				}
+				err := <-second.ended
+				if err == nil || !strings.Contains(err.Error(), tt.says) {
+					t.Errorf("it ends by %v, want %q", err, tt.says)
+				}
+				if second.nri.begun.Load() {
+					t.Error("it has connected to the runtime")
+				}
+				second.ended <- err
+				_ = second.stop()
+				first.awaitAttach(t)
+				if err := first.runtime.StopPodSandbox(t.Context(), &nri.StopPodSandboxRequest{Pod: podNo(1)}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			first.unprepare(t, c)
+			select {
+			case err := <-first.ended:
+				t.Fatalf("the working driver has ended: %v", err)
+			default:
+			}
+			if now := first.Driver.runtime.state(); !now.up || now.since != connected {
+				t.Errorf("its connection to the runtime: %+v, want that of %s", now, connected)
+			}
+			if installed, err := os.ReadFile(filepath.Join(first.cfg.pluginDir(), "nadra-gate")); err != nil || string(installed) != "the gate" {
+				t.Errorf("its gate is %q (%v)", installed, err)
+			}
+			if err := first.stop(); err != nil {
+				t.Error(err)
+			}
+			first.runtime.Stop()
+		})
+	}
+}
+
+// TestSuccessorThatEndsAgainAndAgain starts a driver that ends each time after it has taken over, which no
+// trial can foresee. After some times it leaves the node to the other, is not ready, and says why.
+func TestSuccessorThatEndsAgainAndAgain(t *testing.T) {
+	c := claim("a", "blue")
+	holder := startNode(t, c, func(cfg *Config, _ *Clients) { cfg.PodUID = "first" })
+	for range maxTakeOvers {
+		holder.serves(t)
+		broken := holder.beside(t, "second")
+		holder.endsBy(t)
+		broken.serves(t)
+		broken.fail(errors.New("broken"))
+		if err := <-broken.ended; err == nil || errors.Is(err, ErrHandedOver) {
+			t.Fatalf("it ends by %v", err)
+		}
+		holder = holder.beside(t, "first") // as after AwaitSuccessorEnd
+	}
+	holder.serves(t)
+	broken := holder.beside(t, "second")
+	become(t, func() error {
+		checks := broken.Ready()
+		if len(checks) != 1 || checks[0].OK || !strings.Contains(checks[0].Detail, "that of pod first 2 times") {
+			return fmt.Errorf("%+v", checks)
+		}
+		return nil
+	})
+	holder.prepare(t, c)
+	select {
+	case err := <-holder.ended:
+		t.Fatalf("the working driver has ended: %v", err)
+	default:
+	}
+	if err := holder.stop(); err != nil {
+		t.Error(err)
+	}
+	broken.serves(t) // nobody else does
+	if err := broken.stop(); err != nil {
+		t.Error(err)
+	}
+	holder.runtime.Stop()
+}
+
 // TestDriverThatNeverIsQuiet checks that a driver is asked to end its operations after it has
-// refused some times.
+// refused some times, and that one is not asked by a driver that could not take its place.
 func TestDriverThatNeverIsQuiet(t *testing.T) {
 	var manners []succession.Manner
 	dir, err := os.MkdirTemp("", "nd")
@@ -187,12 +316,21 @@ func TestDriverThatNeverIsQuiet(t *testing.T) {
 	}()
 	s := newSuccessor(Config{StateDir: dir, PodUID: "second"})
 	s.begin = func(context.Context) error { return nil }
+	var broken error
+	s.tryBegin = func() error { return broken }
+	var failed error
+	s.fail = func(err error) { failed = err }
 	become(t, func() error {
 		if can, err := s.canAsk(t.Context()); err != nil || !can {
 			return fmt.Errorf("it cannot be asked: %w", err)
 		}
 		return nil
 	})
+	broken = errors.New("the other driver has written a record of a later version")
+	if err := s.handOver(t.Context(), tolerant); !errors.Is(err, broken) || !errors.Is(failed, broken) || len(manners) > 0 {
+		t.Fatalf("a driver that cannot take over any more asks %q (%v), and ends by %v", manners, err, failed)
+	}
+	broken = nil
 	awaited := make(chan error, 1)
 	go func() { awaited <- s.await(t.Context()) }()
 	for range quietTries {

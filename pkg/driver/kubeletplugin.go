@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"time"
 
+	"golang.org/x/sys/unix"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
@@ -159,16 +160,15 @@ func (p plugin) waitForRuntime(ctx context.Context) error {
 // closes the connection of the first pods (pluginmanager/reconciler). It dials a socket of a new
 // name within a second.
 func (d *Driver) startKubeletPlugin(ctx context.Context) (*kubeletplugin.Helper, error) {
-	dir := d.cfg.pluginDir()
-	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return nil, fmt.Errorf("making the plugin directory: %w", err)
+	if err := d.makeSocketDirs(); err != nil {
+		return nil, err
 	}
 	registrar, service := socketNames(d.cfg.DriverName, d.started)
 	helper, err := kubeletplugin.Start(ctx, measuredPlugin{d.plugin, d.metrics, &d.calls}, append(metadataOptions(d.cfg),
 		kubeletplugin.DriverName(d.cfg.DriverName),
 		kubeletplugin.KubeClient(d.clients.Kube),
 		kubeletplugin.NodeName(d.cfg.NodeName),
-		kubeletplugin.PluginDataDirectoryPath(dir),
+		kubeletplugin.PluginDataDirectoryPath(d.cfg.pluginDir()),
 		kubeletplugin.RegistrarDirectoryPath(d.cfg.KubeletRegistryDir),
 		kubeletplugin.RegistrarSocketFilename(registrar),
 		kubeletplugin.PluginSocket(service),
@@ -181,6 +181,20 @@ func (d *Driver) startKubeletPlugin(ctx context.Context) (*kubeletplugin.Helper,
 		return nil, fmt.Errorf("registering with the kubelet: %w", err)
 	}
 	return helper, nil
+}
+
+// makeSocketDirs makes the plugin directory. It returns an error if the driver cannot make sockets in it, or in
+// the kubelet's registration directory.
+func (d *Driver) makeSocketDirs() error {
+	if err := os.MkdirAll(d.cfg.pluginDir(), 0o750); err != nil {
+		return fmt.Errorf("making the plugin directory: %w", err)
+	}
+	for _, dir := range []string{d.cfg.pluginDir(), d.cfg.KubeletRegistryDir} {
+		if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil {
+			return fmt.Errorf("making sockets in %s: %w", dir, err)
+		}
+	}
+	return nil
 }
 
 // socketNames returns the names of the registration socket, and of the socket for calls, of a driver

@@ -19,9 +19,11 @@ type liveSandbox struct {
 	// pending is true while the pod, which has no claim, lacks the records of the networks that its
 	// annotation names. Its networks do not follow edits until it has them.
 	pending bool
-	// late is true if no hook held the sandbox's first containers: they may run, and somebody else may
-	// have attached the networks.
+	// late is true if no hook decided about the sandbox when it was made: somebody else may have attached
+	// the networks.
 	late bool
+	// begun is true if a container of the sandbox is known to have been admitted, or to run.
+	begun bool
 }
 
 // liveSandboxes has the latest sandbox of each pod of the node, also of pods without networks.
@@ -36,18 +38,35 @@ func newLiveSandboxes() *liveSandboxes {
 	return &liveSandboxes{byPod: map[string]liveSandbox{}, changing: map[string]context.CancelCauseFunc{}}
 }
 
-// add adds a sandbox, which replaces the pod's earlier one.
+// add adds a sandbox, which replaces the pod's earlier one. A sandbox that has begun stays so.
 func (l *liveSandboxes) add(s liveSandbox) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	known := l.byPod[s.Pod.UID]
+	s.begun = s.begun || known.begun && known.ID == s.ID
 	l.byPod[s.Pod.UID] = s
 }
 
-// reset forgets all sandboxes.
-func (l *liveSandboxes) reset() {
+// begin records that a container of a sandbox is admitted.
+func (l *liveSandboxes) begin(podUID, sandboxID string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if s, found := l.byPod[podUID]; found && s.ID == sandboxID {
+		s.begun = true
+		l.byPod[podUID] = s
+	}
+}
+
+// reset forgets all sandboxes, and returns the IDs of those that have begun.
+func (l *liveSandboxes) reset() (begun map[string]bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	begun = map[string]bool{}
+	for _, s := range l.byPod {
+		begun[s.ID] = s.begun
+	}
 	clear(l.byPod)
+	return begun
 }
 
 // of returns the latest sandbox of a pod.

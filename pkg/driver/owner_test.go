@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	nri "github.com/containerd/nri/pkg/api"
@@ -86,7 +87,7 @@ func TestWhichPodsWithoutAClaimAreRefused(t *testing.T) {
 // unclaimedNetworksOf returns what a pod gets on a node of nadra's that refuses pods without claims.
 func unclaimedNetworksOf(pod *nri.PodSandbox, isHost func(string) bool) ([]attachment.Selection, error) {
 	w, s := &owner{Ownership: byLabel, node: "node-1"}, sandboxReader{isHost: isHost}.live(pod)
-	if !w.concerned(s.Sandbox, RefuseUnclaimed) {
+	if !w.concerned(s, RefuseUnclaimed) {
 		return nil, nil
 	}
 	return w.unclaimedNetworks(s, *s.Networks, RefuseUnclaimed)
@@ -147,7 +148,8 @@ func TestRunningPodsAreNotRefused(t *testing.T) {
 	inWorldWith(t, setup{cfg: func(c *Config) { c.Ownership = byLabel }}, blueConf, func(t *testing.T, w *world) {
 		w.owner.labelled.Store(true)
 		pod := asking("a", "blue")
-		if _, err := w.Synchronize(t.Context(), []*nri.PodSandbox{pod}, nil); err != nil {
+		runs := []*nri.Container{{PodSandboxId: pod.GetId(), State: nri.ContainerState_CONTAINER_RUNNING}}
+		if _, err := w.Synchronize(t.Context(), []*nri.PodSandbox{pod}, runs); err != nil {
 			t.Error(err)
 		}
 		if _, _, err := w.CreateContainer(t.Context(), pod, &nri.Container{}); err != nil {
@@ -161,6 +163,112 @@ func TestRunningPodsAreNotRefused(t *testing.T) {
 		drivertest.Same(t, "plugins", 0, len(w.k.Calls))
 		drivertest.Same(t, "events", 0, len(eventsOf(t, w.Driver)))
 	})
+}
+
+// TestWhatHasNotBegunIsRefused plays what a node of nadra's that refuses pods without claims does with the
+// next container of a sandbox that no hook of the present connection has refused: it refuses the container
+// unless one before it was admitted or runs.
+func TestWhatHasNotBegunIsRefused(t *testing.T) {
+	pod := asking("solo", "blue")
+	static := with(asking("solo", "blue"), func(p *nri.PodSandbox) { p.Annotations[configSource] = "file" })
+	container := &nri.Container{PodSandboxId: pod.GetId()}
+	connect := func(t *testing.T, w *world, containers ...*nri.Container) {
+		t.Helper()
+		if _, err := w.Synchronize(t.Context(), []*nri.PodSandbox{pod}, containers); err != nil {
+			t.Error(err)
+		}
+	}
+	run := func(t *testing.T, w *world, pod *nri.PodSandbox, containers int) {
+		t.Helper()
+		if err := w.RunPodSandbox(t.Context(), pod); err != nil {
+			t.Error(err)
+		}
+		for range containers {
+			if _, _, err := w.CreateContainer(t.Context(), pod, container); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	owner := func(w *world, ours bool) {
+		w.owner.labelled.Store(ours)
+		w.unclaimed.reconsider()
+	}
+	for _, tt := range []struct {
+		name    string
+		before  func(*testing.T, *world)
+		pod     *nri.PodSandbox
+		refused bool
+	}{
+		{"made while nobody was connected", func(t *testing.T, w *world) { connect(t, w) }, pod, true},
+		{"runs at the connection", func(t *testing.T, w *world) { connect(t, w, container) }, pod, false},
+		{"another pod runs", func(t *testing.T, w *world) { connect(t, w, &nri.Container{PodSandboxId: "other"}) }, pod, true},
+		{"made while the runtime synchronised", func(t *testing.T, w *world) {
+			if _, _, err := w.CreateContainer(t.Context(), pod, container); err == nil {
+				t.Error("the first try was admitted")
+			}
+		}, pod, true},
+		{"made for another owner", func(t *testing.T, w *world) { owner(w, false); run(t, w, pod, 0); owner(w, true) }, pod, true},
+		{"has run for another owner", func(t *testing.T, w *world) { owner(w, false); run(t, w, pod, 1); owner(w, true) }, pod, false},
+		{"has run, and nothing does at the connection", func(t *testing.T, w *world) {
+			owner(w, false)
+			run(t, w, pod, 1)
+			owner(w, true)
+			connect(t, w)
+		}, pod, false},
+		{"has a device, and has run for another owner", func(t *testing.T, w *world) {
+			if err := w.store.Put([]attachment.Prepared{{
+				Claim: attachment.ClaimRef{Namespace: "default", Name: "device", UID: "device-uid"}, Request: "device", Pool: "pool", Device: "0",
+				Pod: sandboxOf(pod, nowhere).Pod, DeviceOnly: true, Hardware: &attachment.Hardware{},
+			}}); err != nil {
+				t.Fatal(err)
+			}
+			owner(w, false)
+			run(t, w, pod, 1)
+			owner(w, true)
+		}, pod, false},
+		{"is static, and has run while the owner was unknown", func(t *testing.T, w *world) {
+			w.owner.seen.Store(false)
+			run(t, w, static, 1)
+			w.owner.seen.Store(true)
+			w.unclaimed.attachPending()
+			synctest.Wait()
+		}, static, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inWorldWith(t, setup{cfg: func(c *Config) { c.Ownership = byLabel }}, blueConf, func(t *testing.T, w *world) {
+				w.knows(t, "solo-uid", tt.pod.GetAnnotations())
+				w.owner.labelled.Store(true)
+				tt.before(t, w)
+				w.unclaimed.attachPending() // as the sweep does
+				synctest.Wait()
+				_, _, err := w.CreateContainer(t.Context(), tt.pod, container)
+				if tt.refused {
+					drivertest.WantReason(t, err, reason.NoClaim, "pod default/solo", "network default/blue")
+				} else if err != nil {
+					t.Error(err)
+				}
+				drivertest.Same(t, "plugins", 0, len(w.k.Calls))
+			})
+		})
+	}
+}
+
+// TestSandboxStaysBegun checks that a decision about a sandbox that was made by what was known before does not
+// undo that a container of it was admitted meanwhile, and that a new sandbox has not begun.
+func TestSandboxStaysBegun(t *testing.T) {
+	l := newLiveSandboxes()
+	s := sandboxReader{isHost: nowhere}.live(asking("solo", "blue"))
+	l.add(s)
+	l.begin(s.Pod.UID, s.ID)
+	l.add(s)
+	known, _ := l.of(s.Pod.UID)
+	drivertest.Same(t, "has begun", true, known.begun)
+	next := s
+	next.ID = "s2"
+	l.begin(s.Pod.UID, next.ID)
+	l.add(next)
+	known, _ = l.of(s.Pod.UID)
+	drivertest.Same(t, "the next has begun", false, known.begun)
 }
 
 func nodeClient(t *testing.T, nodes ...runtime.Object) *metadatafake.FakeMetadataClient {

@@ -29,7 +29,7 @@ func (d *Driver) begin(ctx context.Context, start func(func() error)) error {
 		return err
 	}
 	if err := d.removeStaleSockets(); err != nil {
-		return err
+		klog.FromContext(ctx).Error(err, "The kubelet may dial a socket of an earlier driver first, for 10 s")
 	}
 	if err := d.watchPods(); err != nil {
 		return err
@@ -47,10 +47,27 @@ func (d *Driver) begin(ctx context.Context, start func(func() error)) error {
 	return nil
 }
 
+// tryBegin returns the error with which begin would fail, as far as that can be found out while another driver
+// has the state directory.
+func (d *Driver) tryBegin() error {
+	if err := d.store.Try(); err != nil {
+		return fmt.Errorf("opening the state in %s: %w", d.cfg.StateDir, err)
+	}
+	if err := d.cdi.Try(); err != nil {
+		return err
+	}
+	return d.makeSocketDirs()
+}
+
 // succeed takes the place of the driver that has the state directory. The kubelet and the runtime
 // are connected before that, if the driver can be asked: the kubelet's calls wait, and the
 // runtime runs nothing while it synchronises this driver (hooks.Synchronize).
 func (d *Driver) succeed(ctx context.Context, start func(func() error)) (helper *kubeletplugin.Helper, err error) {
+	// First, because the kubelet calls a driver as soon as that is registered, and because the rollout ends the
+	// other driver as soon as this one is ready.
+	if err := d.successor.rehearse(); err != nil {
+		return nil, err
+	}
 	asks, err := d.successor.canAsk(ctx)
 	if err != nil {
 		return nil, err
@@ -87,6 +104,7 @@ func (d *Driver) load(ctx context.Context, start func(func() error)) (slicewrite
 	reads.Go(func() error { return d.otherDrivers.Start(ctx, start, d.networks.Trigger) })
 	reads.Go(func() error { d.nodePods.Start(ctx, start, d.networks.Trigger); return nil })
 	reads.Go(func() error { d.features.start(ctx); return nil })
+	start(func() error { return d.links.Watch(ctx, d.networks.Trigger) })
 	if err := reads.Wait(); err != nil {
 		return nil, err
 	}

@@ -30,6 +30,9 @@ const (
 	// quietTries is how often a driver may refuse because it runs operations. After that it
 	// is asked to end them.
 	quietTries = 4
+	// maxTakeOvers is how often a driver takes the directory from the same other one, which gets it back when
+	// this one ends. After that it waits for the end of the other.
+	maxTakeOvers = 2
 	// lateWait is how long a successor waits for the runtime to connect it. After that it asks
 	// the other driver without a connection.
 	lateWait = 20 * time.Second
@@ -43,8 +46,13 @@ const (
 type successor struct {
 	dir  string
 	self succession.Driver
-	// begin does what needs the directory, once the driver has it.
-	begin func(context.Context) error
+	// begin does what needs the directory, once the driver has it. tryBegin returns the error with which begin
+	// would fail; the other driver goes on meanwhile.
+	begin    func(context.Context) error
+	tryBegin func() error
+
+	// fail ends the driver.
+	fail func(error)
 
 	lock *succession.Lock
 	// taken is closed when the driver has the directory and begin has returned.
@@ -99,11 +107,36 @@ func (s *successor) try(ctx context.Context) (bool, error) {
 
 // record records that the driver has the directory.
 func (s *successor) record() error {
-	before, err := succession.ReadRecord(s.dir)
+	record, err := s.nextRecord()
 	if err != nil {
 		return err
 	}
-	return before.TakenBy(s.self, s.asked.Load(), time.Now().UTC()).Write(s.dir)
+	return record.Write(s.dir)
+}
+
+// nextRecord returns the record of the directory once the driver has it.
+func (s *successor) nextRecord() (succession.Record, error) {
+	before, err := succession.ReadRecord(s.dir)
+	if err != nil {
+		return succession.Record{}, err
+	}
+	return before.TakenBy(s.self, s.asked.Load(), time.Now().UTC()), nil
+}
+
+// rehearse returns the error with which the driver would fail after the other has handed over. It changes
+// nothing that the other uses.
+func (s *successor) rehearse() error {
+	record, err := s.nextRecord()
+	if err == nil {
+		err = record.Try(s.dir)
+	}
+	if err == nil {
+		err = s.tryBegin()
+	}
+	if err != nil {
+		return fmt.Errorf("this driver cannot take over, and leaves the node to the other: %w", err)
+	}
+	return nil
 }
 
 // release gives the directory to the next driver.
@@ -140,6 +173,11 @@ func (s *successor) canAsk(ctx context.Context) (bool, error) {
 	}
 	if record.IsSuperseded(s.self) {
 		s.wait("this driver has handed over to that of pod "+record.Holder.PodUID+", and waits until it ends", true) // as handedOver of cmd/nadra-node
+		return false, nil
+	}
+	if n := record.LostBy(s.self); n >= maxTakeOvers {
+		s.wait(fmt.Sprintf("this driver has taken over from that of pod %s %d times and has ended each time; it waits until the other ends: "+
+			"read the log of its earlier containers, then delete its pod, or go back to the version of the other", record.Holder.PodUID, n), false)
 		return false, nil
 	}
 	for began := time.Now(); ; {
@@ -198,8 +236,13 @@ func (s *successor) handOver(ctx context.Context, within time.Duration) error {
 	}
 }
 
-// askToEnd asks the other driver to hand over within a time.
+// askToEnd asks the other driver to hand over within a time. What this one has tried at its start it tries
+// again: the other may have written records of a later version since.
 func (s *successor) askToEnd(ctx context.Context, within time.Duration) error {
+	if err := s.rehearse(); err != nil {
+		s.fail(err) // so that the kubelet asks the other driver
+		return err
+	}
 	manner := succession.WhenQuiet
 	if s.refusals.Load() >= quietTries {
 		manner = succession.Now

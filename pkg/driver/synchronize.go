@@ -21,21 +21,29 @@ import (
 // driver has made, except those of virtual machines, whose interfaces virt-handler
 // changes for the guest. It is called once after every connection, before any event: after the
 // driver or the runtime was restarted.
-func (h *hooks) Synchronize(ctx context.Context, pods []*nri.PodSandbox, _ []*nri.Container) ([]*nri.ContainerUpdate, error) {
+//
+// containerd and CRI-O list the containers that are created or run, and none that has exited. So a
+// listed container proves that its sandbox has begun, and a sandbox without one may have begun, too: its
+// containers have exited. What this process has admitted itself it remembers. Any other such sandbox
+// counts as new, and a pod without a claim that the node refuses gets no further container in it.
+func (h *hooks) Synchronize(ctx context.Context, pods []*nri.PodSandbox, containers []*nri.Container) ([]*nri.ContainerUpdate, error) {
 	klog.FromContext(ctx).Info("Connected to the container runtime's NRI", "sandboxes", len(pods), "hookBudget", h.budget())
 	first := !h.checker.began.Swap(true)
 	byID := map[string]*nri.PodSandbox{}
 	for _, pod := range pods {
 		byID[pod.GetId()] = pod
 	}
-	h.edits.sandboxes.reset()
+	begun := h.edits.sandboxes.reset()
+	for _, c := range containers {
+		begun[c.GetPodSandboxId()] = true
+	}
 	for _, sandbox := range h.live(pods) {
 		live := h.sandboxes.live(byID[sandbox.ID])
-		live.late = true
+		live.late, live.begun = true, begun[sandbox.ID]
 		_, writing := h.networkStatus.Pending(sandbox.Pod)
 		records := h.store.ForPod(sandbox.Pod.UID)
 		if onlyDevices(records) {
-			_, _ = h.unclaimed.consider(live) // it runs
+			_, _ = h.unclaimed.consider(live) // CreateContainer refuses
 		} else {
 			h.edits.started(live)
 		}

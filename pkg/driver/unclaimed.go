@@ -65,9 +65,7 @@ func isStatic(pod *nri.PodSandbox) bool {
 // pod's networks. A static pod, which the API server may need, it leaves to the sweep then, and returns
 // false.
 func (u *unclaimedPods) consider(s liveSandbox) (pending bool, err error) {
-	policy := u.policies.of(s.Pod.Namespace, u.owner.Unclaimed)
-	late := s.late && policy == RefuseUnclaimed // what the node refuses are new sandboxes
-	if late || !u.owner.concerned(s.Sandbox, policy) || u.ofMultus(s.ID) {
+	if !u.concerned(s) || u.ofMultus(s.ID) {
 		u.edits.started(s)
 		return false, nil
 	}
@@ -84,7 +82,13 @@ func (u *unclaimedPods) consider(s liveSandbox) (pending bool, err error) {
 	return known || !s.static, nil
 }
 
-// live returns what is known of a sandbox. It decides about one of which no hook has heard.
+// concerned reports whether a sandbox is to get networks, or to be refused, on a node of nadra's.
+func (u *unclaimedPods) concerned(s liveSandbox) bool {
+	return u.owner.concerned(s, u.policies.of(s.Pod.Namespace, u.owner.Unclaimed))
+}
+
+// live returns what is known of a sandbox. It decides about one of which no hook has heard: CRI-O makes
+// sandboxes while it synchronises a plugin.
 func (u *unclaimedPods) live(s liveSandbox) (liveSandbox, error) {
 	if known, found := u.edits.sandboxes.of(s.Pod.UID); found && known.ID == s.ID {
 		return known, nil
@@ -127,7 +131,7 @@ func (u *unclaimedPods) reconsider() {
 	for _, s := range u.edits.sandboxes.all() {
 		if !s.pending && onlyDevices(u.store.ForPod(s.Pod.UID)) {
 			s.late = true
-			_, _ = u.consider(s) // it runs
+			_, _ = u.consider(s) // CreateContainer refuses
 		}
 	}
 	u.attachPending()
@@ -138,7 +142,7 @@ func (u *unclaimedPods) reconsider() {
 func (u *unclaimedPods) prepare(ctx context.Context, s liveSandbox) error {
 	if attaches, known := u.owner.attaches(); !known {
 		return u.ownerUnknown(s.Pod)
-	} else if attaches {
+	} else if attaches && u.concerned(s) {
 		if s.late && u.watch.Find(s.Pod) == nil && !cache.WaitForCacheSync(ctx.Done(), u.watch.informer.HasSynced) {
 			return context.Cause(ctx)
 		}
@@ -223,9 +227,10 @@ func (u *unclaimedPods) isServed(sandbox attachment.Sandbox, networks []attachme
 }
 
 // concerned reports whether a sandbox of a pod without a claim is to get networks, or to be refused, on
-// a node of nadra's. Nothing is attached to the host's network.
-func (w *owner) concerned(s attachment.Sandbox, policy UnclaimedPolicy) bool {
-	return strings.TrimSpace(ptr.Deref(s.Networks, "")) != "" && s.NetNS != "" && policy != AllowUnclaimed && !w.exempts(s.Pod.String())
+// a node of nadra's. Nothing is attached to the host's network, and a sandbox that has begun is not refused.
+func (w *owner) concerned(s liveSandbox, policy UnclaimedPolicy) bool {
+	return strings.TrimSpace(ptr.Deref(s.Networks, "")) != "" && s.NetNS != "" && policy != AllowUnclaimed && !w.exempts(s.Pod.String()) &&
+		!(s.begun && policy == RefuseUnclaimed)
 }
 
 // unclaimedNetworks returns the networks that a pod without a claim gets by its annotation's text on a

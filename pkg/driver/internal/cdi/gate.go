@@ -73,18 +73,24 @@ func (w *Writer) waitFor(ofPod []checkpoint.Record) time.Duration {
 // installGate copies the gate to the host unless it is there. It renames the new file
 // over the old one, because the old one may be running.
 func (w *Writer) installGate() error {
-	data, err := os.ReadFile(w.GateSource)
-	if err != nil {
-		return err
-	}
-	if old, err := os.ReadFile(w.gate); err == nil && bytes.Equal(old, data) {
-		return nil
-	}
-	if err := os.MkdirAll(filepath.Dir(w.gate), 0o750); err != nil {
+	data, err := w.newGate()
+	if err != nil || data == nil {
 		return err
 	}
 	if err := atomicfile.RemoveTemporary(w.gate); err != nil {
 		return err
 	}
 	return replaceFile(w.gate, data, 0o755)
+}
+
+// newGate returns the program to install, or nil if it is there. It makes the program's directory.
+func (w *Writer) newGate() ([]byte, error) {
+	data, err := os.ReadFile(w.GateSource)
+	if err != nil {
+		return nil, err
+	}
+	if old, err := os.ReadFile(w.gate); err == nil && bytes.Equal(old, data) {
+		return nil, nil
+	}
+	return data, os.MkdirAll(filepath.Dir(w.gate), 0o750)
 }

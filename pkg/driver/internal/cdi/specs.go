@@ -112,6 +112,24 @@ func (w *Writer) Install(records []checkpoint.Record) error {
 	return w.removeStale(checkpoint.ClaimUIDs(records))
 }
 
+// Try returns the error with which Install would fail. It leaves the gate and the specs as they are.
+func (w *Writer) Try() error {
+	data, err := w.newGate()
+	if err == nil && data != nil {
+		err = atomicfile.Try(w.gate, data, 0o755)
+	}
+	if err != nil {
+		return fmt.Errorf("installing the gate as %s: %w", w.gate, err)
+	}
+	if err := os.MkdirAll(w.SpecDir, 0o755); err != nil {
+		return fmt.Errorf("making the CDI directory: %w", err)
+	}
+	if err := atomicfile.Try(w.specFile("try"), nil, 0o644); err != nil {
+		return fmt.Errorf("writing CDI specs: %w", err)
+	}
+	return nil
+}
+
 // removeStale removes the specs of all other claims, and temporary files that a crash
 // left. The runtime reads only names that end in .json or .yaml.
 func (w *Writer) removeStale(claims []string) error {

@@ -6,6 +6,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nadra-dev/nadra/internal/atomicfile"
 )
 
 // ErrHeld means that another driver has the state directory.
@@ -17,7 +19,7 @@ type Lock struct{ dir *os.File }
 // TryLock locks a state directory, which it creates if necessary, for this process. It returns
 // ErrHeld if another process has it: two drivers would both run the plugins of every pod.
 func TryLock(dir string) (*Lock, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := atomicfile.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("making the state directory: %w", err)
 	}
 	f, err := os.Open(dir)

@@ -45,6 +45,19 @@ type Superseded struct {
 	Driver
 	By Driver    `json:"by"`
 	At time.Time `json:"at"`
+	// Times is how often it has handed over to By.
+	Times int `json:"times,omitempty"`
+}
+
+// LostBy returns how often a driver has taken the directory from the present holder, which has it again: the
+// driver has ended each time.
+func (r Record) LostBy(d Driver) int {
+	for _, s := range r.Superseded {
+		if d.PodUID != "" && s.PodUID == r.Holder.PodUID && s.By.PodUID == d.PodUID {
+			return s.Times
+		}
+	}
+	return 0
 }
 
 // IsSuperseded reports whether a driver has handed the directory over. It does not ask for it
@@ -57,8 +70,9 @@ func (r Record) IsSuperseded(d Driver) bool {
 // has handed it over because the driver had asked.
 func (r Record) TakenBy(d Driver, asked bool, now time.Time) Record {
 	out := Record{Version: recordVersion, Holder: d, Since: now, Superseded: slices.Clone(r.Superseded)}
-	if before := r.Holder; asked && before.PodUID != "" && before.PodUID != d.PodUID && !r.IsSuperseded(before) {
-		out.Superseded = append(out.Superseded, Superseded{Driver: before, By: d, At: now})
+	if before := r.Holder; asked && before.PodUID != "" && before.PodUID != d.PodUID {
+		out.Superseded = slices.DeleteFunc(out.Superseded, func(s Superseded) bool { return s.PodUID == before.PodUID })
+		out.Superseded = append(out.Superseded, Superseded{Driver: before, By: d, At: now, Times: r.LostBy(d) + 1})
 	}
 	if over := len(out.Superseded) - supersededKept; over > 0 {
 		out.Superseded = out.Superseded[over:]
@@ -79,7 +93,7 @@ func ReadRecord(dir string) (Record, error) {
 	}
 	var r Record
 	if json.Unmarshal(data, &r) != nil {
-		r = Record{} // A power cut may have torn it. The lock decides who has the directory, not this file.
+		r = Record{} // The disk is damaged. The lock decides who has the directory, not this file.
 	}
 	if r.Version > recordVersion {
 		return Record{}, fmt.Errorf("%s has format version %d and this nadra-node reads version %d: run the version of nadra-node that wrote it, or a later one", path, r.Version, recordVersion)
@@ -88,14 +102,18 @@ func ReadRecord(dir string) (Record, error) {
 }
 
 // Write writes the record into a state directory, which the caller has locked.
-func (r Record) Write(dir string) error {
+func (r Record) Write(dir string) error { return r.write(dir, atomicfile.Write) }
+
+// Try returns the error with which Write would fail. It writes nothing, and needs no lock.
+func (r Record) Try(dir string) error { return r.write(dir, atomicfile.Try) }
+
+func (r Record) write(dir string, write func(string, []byte, fs.FileMode) error) error {
 	data, err := json.Marshal(r)
 	if err != nil {
 		return fmt.Errorf("encoding which driver has the state directory: %w", err)
 	}
-	f, err := atomicfile.WriteUnsynced(filepath.Join(dir, recordFile), data, 0o600)
-	if err != nil {
+	if err := write(filepath.Join(dir, recordFile), data, 0o600); err != nil {
 		return fmt.Errorf("writing which driver has the state directory: %w", err)
 	}
-	return f.Close()
+	return nil
 }

@@ -46,7 +46,10 @@ func TestTakenBy(t *testing.T) {
 	at := time.Unix(1700000000, 0).UTC()
 	a, b := Driver{PodUID: "a", Program: "v1"}, Driver{PodUID: "b", Program: "v2"}
 	held := Record{Version: 1, Holder: a, Since: at}
-	replaced := Record{Version: 1, Holder: b, Since: at, Superseded: []Superseded{{Driver: a, By: b, At: at}}}
+	replaced := Record{Version: 1, Holder: b, Since: at, Superseded: []Superseded{{Driver: a, By: b, At: at, Times: 1}}}
+	back := Record{Version: 1, Holder: a, Superseded: replaced.Superseded}
+	again := Record{Version: 1, Holder: b, Since: at, Superseded: []Superseded{{Driver: a, By: b, At: at, Times: 2}}}
+	third := Driver{PodUID: "c"}
 	for _, c := range []struct {
 		name   string
 		before Record
@@ -59,7 +62,8 @@ func TestTakenBy(t *testing.T) {
 		{"another asks for it", held, b, true, replaced},
 		{"another takes it after the end of the first", held, b, false, Record{Version: 1, Holder: b, Since: at}},
 		{"the first takes it back after the end of the other", replaced, a, false, Record{Version: 1, Holder: a, Since: at, Superseded: replaced.Superseded}},
-		{"the other asks for it again", Record{Version: 1, Holder: a, Superseded: replaced.Superseded}, b, true, replaced},
+		{"the other asks for it again", back, b, true, again},
+		{"a third asks for it", back, third, true, Record{Version: 1, Holder: third, Since: at, Superseded: []Superseded{{Driver: a, By: third, At: at, Times: 1}}}},
 		{"a driver without a pod", Record{Version: 1, Holder: Driver{Program: "v1"}}, b, true, Record{Version: 1, Holder: b, Since: at}},
 	} {
 		if diff := cmp.Diff(c.want, c.before.TakenBy(c.by, c.asked, at)); diff != "" {
@@ -68,6 +72,15 @@ func TestTakenBy(t *testing.T) {
 	}
 	if !replaced.IsSuperseded(a) || replaced.IsSuperseded(b) || replaced.IsSuperseded(Driver{}) {
 		t.Error("not exactly the first driver is superseded")
+	}
+	for _, c := range []struct {
+		record Record
+		by     Driver
+		want   int
+	}{{held, b, 0}, {replaced, b, 0}, {back, b, 1}, {back, third, 0}, {back, Driver{}, 0}, {again, b, 0}} {
+		if n := c.record.LostBy(c.by); n != c.want {
+			t.Errorf("%+v has lost %+v %d times, want %d", c.by, c.record, n, c.want)
+		}
 	}
 	many := held
 	for i := range 2 * supersededKept {
