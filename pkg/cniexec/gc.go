@@ -14,6 +14,8 @@ import (
 
 	"github.com/containernetworking/cni/libcni"
 	"github.com/containernetworking/cni/pkg/types"
+
+	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
 // Errors of GC if it did nothing.
@@ -56,6 +58,9 @@ func (r *Runner) Orphans(valid func(containerID, ifName string) bool) ([]Orphan,
 	}
 	return orphans, err
 }
+
+// PodRef returns the pod from the plugins' arguments. What they do not name is empty.
+func (o Orphan) PodRef() attachment.PodRef { return o.cached.Pod() }
 
 // Cached is an attachment in a Runner's cache. DelOrphan deletes it if the caller knows
 // that it is an orphan.
@@ -173,7 +178,35 @@ func withCached(dir string, valid []types.GCAttachment, network string) ([]types
 // runtime has an attachment of the network. A file that cannot be read, or has the form
 // before cniCacheV1, counts by its name, which begins with the network's.
 func (r *Runner) noForeign(network string) error {
+	named := func(file string) bool { return strings.HasPrefix(file, network+"-") }
+	return r.eachForeign(named, func(file string, c CacheEntry, err error) error {
+		if err != nil || c.Network == network {
+			return fmt.Errorf("CNI network %s: %w: %s", network, ErrForeignAttachments, file)
+		}
+		return nil
+	})
+}
+
+// Foreign returns what other runtimes have attached in a sandbox, by their caches. It returns an
+// error if one of their files cannot be read.
+func (r *Runner) Foreign(sandboxID string) (out []attachment.Attachment, err error) {
+	named := func(file string) bool { return strings.Contains(file, "-"+sandboxID+"-") }
+	err = r.eachForeign(named, func(_ string, c CacheEntry, err error) error {
+		if err == nil && c.ContainerID == sandboxID {
+			out = append(out, attachment.Attachment{Interface: c.IfName, CNIName: c.Network, Conflist: c.Config})
+		}
+		return err
+	})
+	return out, err
+}
+
+// eachForeign calls do for the files of other runtimes' caches whose names match, with the error if a
+// file cannot be read. It stops at the first error of do.
+func (r *Runner) eachForeign(match func(name string) bool, do func(file string, c CacheEntry, err error) error) error {
 	for _, dir := range r.foreign {
+		if dir == "" {
+			continue
+		}
 		inside, err := r.inHost(dir)
 		if err != nil {
 			return err
@@ -183,12 +216,15 @@ func (r *Runner) noForeign(network string) error {
 			return fmt.Errorf("reading the CNI cache of another runtime: %w", err)
 		}
 		for _, e := range entries {
-			if !strings.HasPrefix(e.Name(), network+"-") {
+			if !match(e.Name()) {
 				continue
 			}
 			c, err := ReadCacheEntry(filepath.Join(inside, e.Name()))
-			if gone := errors.Is(err, fs.ErrNotExist); !gone && (err != nil || c.Network == network) {
-				return fmt.Errorf("CNI network %s: %w: %s", network, ErrForeignAttachments, filepath.Join(dir, e.Name()))
+			if errors.Is(err, fs.ErrNotExist) { // a DEL has removed it just now
+				continue
+			}
+			if err := do(filepath.Join(dir, e.Name()), c, err); err != nil {
+				return err
 			}
 		}
 	}

@@ -33,6 +33,10 @@ type Options struct {
 	BinDirs []string
 	// CacheDir is libcni's cache, a path in the driver's root.
 	CacheDir string
+	// RuntimeCache and MultusCache are the directories in which libcni keeps the results of the
+	// container runtime and of Multus, paths in the host. They need not exist. GC, Foreign and
+	// ForgetDefaultRoutes go by them.
+	RuntimeCache, MultusCache string
 	// IsHost reports whether the network namespace at a path in the host is the host's.
 	// No plugin runs in that namespace. It may be nil if no sandbox has it.
 	IsHost func(netns string) bool
@@ -51,7 +55,7 @@ type Runner struct {
 	cacheDir string
 	// isHost is Options.IsHost.
 	isHost func(netns string) bool
-	// foreign are the caches of other runtimes, paths in the host.
+	// foreign are Options.RuntimeCache and Options.MultusCache.
 	foreign []string
 	// infoDir is the directory of device information, a path in the host.
 	infoDir string
@@ -78,7 +82,7 @@ func New(o Options) (*Runner, error) {
 		dirs:     o.BinDirs,
 		cacheDir: o.CacheDir,
 		isHost:   o.IsHost,
-		foreign:  foreignCaches,
+		foreign:  []string{ofRuntime: o.RuntimeCache, ofMultus: o.MultusCache},
 		infoDir:  infoDir,
 	}, nil
 }

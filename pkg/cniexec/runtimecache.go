@@ -12,6 +12,12 @@ import (
 	"slices"
 )
 
+// ofRuntime and ofMultus are the positions of the caches among the foreign ones.
+const (
+	ofRuntime = iota
+	ofMultus
+)
+
 // ForgetDefaultRoutes removes the default routes from the result that the container runtime
 // keeps for a sandbox's interface eth0. CRI-O runs CHECK with that result when it starts, and
 // plugins look for every route of it: a sandbox that fails has no addresses then, and the

@@ -22,6 +22,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/driver/internal/claimstatus"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/hwdevices"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/networkstatus"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/operations"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/publish"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/slicewriter"
 )
@@ -44,9 +45,10 @@ type Driver struct {
 	loaded chan struct{}
 	failed chan error // of capacity 1: why Run must end
 
-	// operations has attaches and detaches, which have some time to end when the driver
-	// stops. background has work that nobody waits for, which ends at once.
-	operations, background *background.Group
+	// operations has all work that changes attachments, which has some time to end when the
+	// driver stops. background has work that ends at once.
+	operations *operations.Group
+	background *background.Group
 
 	attacher      *attach.Attacher
 	cdi           *cdi.Writer
@@ -63,7 +65,6 @@ type Driver struct {
 	policies      *namespacePolicies
 	watch         *podWatch
 	runtime       *runtimeLink
-	locks         *podLocks
 	report        *reporter
 	metadata      *metadataFiles
 	jobs          *attachJobs
