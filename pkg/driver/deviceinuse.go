@@ -2,7 +2,6 @@ package driver
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -26,18 +25,8 @@ const (
 // have.
 type share struct{ pool, device, id string }
 
-// pendingDELError is the error for a device whose DEL is pending.
-type pendingDELError struct {
-	del checkpoint.PendingDEL
-	error
-}
-
-// Unwrap returns the error with its code.
-func (e *pendingDELError) Unwrap() error { return e.error }
-
 // inUse returns an error if another claim still has a device of these claims. The scheduler
-// allocates each device once, but after a forced deletion sooner than the node is done. The error is a
-// pendingDELError if only a pending DEL has the device.
+// allocates each device once, but after a forced deletion sooner than the node is done.
 func inUse(claims []*resourceapi.ResourceClaim, driver string, records []checkpoint.Record, dels []checkpoint.PendingDEL) error {
 	holders, pending := map[share]checkpoint.Record{}, map[share]checkpoint.PendingDEL{}
 	for _, r := range records {
@@ -61,8 +50,8 @@ func inUse(claims []*resourceapi.ResourceClaim, driver string, records []checkpo
 				continue
 			}
 			if del, is := pending[s]; is {
-				return &pendingDELError{del, reason.Errorf(reason.DeviceInUse, "device %q of pool %q is still in use on this node: the DEL of network %s for pod %s/%s is pending since %s, and is retried: %s",
-					r.Device, r.Pool, holder.Attachment.Network, holder.Pod.Namespace, holder.Pod.Name, timestamp(del.Since), del.Cause)}
+				return reason.Errorf(reason.DeviceInUse, "device %q of pool %q is still in use on this node: the DEL of network %s for pod %s/%s is pending since %s, and is retried: %s",
+					r.Device, r.Pool, holder.Attachment.Network, holder.Pod.Namespace, holder.Pod.Name, timestamp(del.Since), del.Cause)
 			}
 			return reason.Errorf(reason.DeviceInUse, "device %q of pool %q is still in use on this node by claim %s/%s for pod %s: it is free when that pod is gone",
 				r.Device, r.Pool, holder.Claim.Namespace, holder.Claim.Name, holder.Pod.Name)
@@ -78,7 +67,8 @@ func reservedFor(claim *resourceapi.ResourceClaim, pod attachment.PodRef) bool {
 	})
 }
 
-// waitForDevices waits until no other claim has the claims' devices. It has a pending DEL retried.
+// waitForDevices waits until no other claim has the claims' devices. It has their pending DELs
+// retried.
 func (p *preparer) waitForDevices(ctx context.Context, claims []*resourceapi.ResourceClaim) error {
 	check := func() error {
 		return inUse(claims, p.driverName, p.store.All(), p.store.PendingDELs())
@@ -87,11 +77,10 @@ func (p *preparer) waitForDevices(ctx context.Context, claims []*resourceapi.Res
 	if err == nil {
 		return nil
 	}
-	if pending := (*pendingDELError)(nil); errors.As(err, &pending) {
-		p.retryDEL(pending.del)
-	} else {
-		p.sweep() // a sandbox that is gone may still have it
-	}
+	p.sweep() // a sandbox that is gone may still have it
+	p.hastenDELs(func(r checkpoint.Record) bool {
+		return inUse(claims, p.driverName, []checkpoint.Record{r}, nil) != nil
+	})
 	over := time.NewTimer(inUseWait)
 	defer over.Stop()
 	for {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 
 	"github.com/nadra-dev/nadra/internal/metrics"
+	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/background"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/cdi"
@@ -181,7 +182,7 @@ func (d *Driver) start(ctx context.Context, start func(func() error), writer *sl
 		start(func() error {
 			return hwdevices.Watch(ctx, d.cfg.Hardware.SysRoot, func() {
 				d.hardware.Trigger()
-				d.attacher.PendingDELs.HardwareChanged() // a DEL may have failed because a device was missing
+				d.attacher.PendingDELs.Hasten(func(r checkpoint.Record) bool { return r.Hardware != nil }) // a DEL may have failed because a device was missing
 			}, d.hardware.Trigger)
 		})
 	}

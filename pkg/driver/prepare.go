@@ -38,9 +38,9 @@ type preparer struct {
 	operations *operations.Group
 	unprepared *unpreparedClaims
 	planner    *planner
-	// sweep requests a sweep, and retryDEL a try of a pending DEL.
-	sweep    func()
-	retryDEL func(checkpoint.PendingDEL)
+	// sweep requests a sweep, and hastenDELs another try of the pending DELs that match.
+	sweep      func()
+	hastenDELs func(match func(checkpoint.Record) bool)
 	// checkContainers refuses a pod with a container that no gate would hold.
 	checkContainers func(ctx context.Context, claims []*resourceapi.ResourceClaim, prepared [][]attachment.Prepared) error
 }

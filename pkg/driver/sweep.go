@@ -81,6 +81,7 @@ func (s *sweeper) run(ctx context.Context) error {
 		requested := false
 		select {
 		case <-ctx.Done():
+			s.tasks.Wait(context.WithoutCancel(ctx), sweepWait) // they begin operations
 			return nil
 		case <-tick.C:
 		case <-s.requests.C():

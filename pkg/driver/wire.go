@@ -184,7 +184,7 @@ func (d *Driver) wirePreparing() {
 	containers := &containerCheck{driverName: d.cfg.DriverName, watch: d.watch, kube: d.clients.Kube}
 	d.preparer = &preparer{
 		claimRecords: records, driverName: d.cfg.DriverName, operations: d.operations, unprepared: unprepared,
-		sweep: d.sweeper.trigger, retryDEL: d.attacher.PendingDELs.Retry, planner: d.edits.planner, checkContainers: containers.check,
+		sweep: d.sweeper.trigger, hastenDELs: d.attacher.PendingDELs.Hasten, planner: d.edits.planner, checkContainers: containers.check,
 	}
 }
 

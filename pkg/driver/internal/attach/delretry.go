@@ -45,29 +45,17 @@ func (d *DelRetrier) add(r checkpoint.Record) { d.queue.AddRateLimited(r.DELKey(
 // Begin schedules a pending DEL that has not been tried.
 func (d *DelRetrier) Begin(r checkpoint.Record) { d.queue.Add(r.DELKey()) }
 
-// HardwareChanged schedules the pending DELs of devices: a DEL may have failed because the
-// device was missing.
-func (d *DelRetrier) HardwareChanged() {
+// Hasten schedules the pending DELs that match: what they wait for may have come, or a claim waits for
+// them.
+func (d *DelRetrier) Hasten(match func(checkpoint.Record) bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, del := range d.attacher.Store.PendingDELs() {
-		if del.Record.Hardware != nil {
-			d.retrySoon(del)
+		if match(del.Record) {
+			key := del.Record.DELKey()
+			d.queue.AddAfter(key, time.Until(d.tried[key].Add(shortPause)))
 		}
 	}
-}
-
-// Retry schedules a pending DEL that something waits for.
-func (d *DelRetrier) Retry(del checkpoint.PendingDEL) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.retrySoon(del)
-}
-
-// retrySoon schedules a pending DEL, after a pause if it has just been tried. The caller holds mu.
-func (d *DelRetrier) retrySoon(del checkpoint.PendingDEL) {
-	key := del.Record.DELKey()
-	d.queue.AddAfter(key, time.Until(d.tried[key].Add(shortPause)))
 }
 
 // Run retries until ctx ends, beginning with the pending DELs of earlier drivers. Each DEL waits for

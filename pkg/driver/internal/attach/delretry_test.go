@@ -69,20 +69,23 @@ func TestRetry(t *testing.T) {
 	})
 }
 
+// onHardware reports whether a record has a device.
+func onHardware(r checkpoint.Record) bool { return r.Hardware != nil }
+
 // TestRetryAfterHardwareChanged checks that a device's DEL is tried when hardware changes,
 // but not when it has been tried just before: its own try may have changed the hardware.
 func TestRetryAfterHardwareChanged(t *testing.T) {
 	withRetrier(t, &attachment.Hardware{ID: "0000:3b:02.0"}, func(t *testing.T, d *DelRetrier, k *drivertest.Kernel) {
-		d.HardwareChanged()
+		d.Hasten(onHardware)
 		drivertest.Same(t, "tries just after a try", 1, tries(k, shortPause-time.Second))
 		drivertest.Same(t, "tries a little later", 2, tries(k, time.Second))
 		time.Sleep(shortPause)
-		d.HardwareChanged()
+		d.Hasten(onHardware)
 		drivertest.Same(t, "tries at once", 3, tries(k, 0))
 	})
 	withRetrier(t, nil, func(t *testing.T, d *DelRetrier, k *drivertest.Kernel) {
 		time.Sleep(shortPause)
-		d.HardwareChanged()
+		d.Hasten(onHardware)
 		drivertest.Same(t, "tries without a device", 1, tries(k, 0))
 	})
 }
