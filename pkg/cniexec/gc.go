@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -172,63 +170,6 @@ func withCached(dir string, valid []types.GCAttachment, network string) ([]types
 		return strings.Compare(a.ContainerID+" "+a.IfName, b.ContainerID+" "+b.IfName)
 	})
 	return slices.Compact(all), nil
-}
-
-// noForeign returns ErrForeignAttachments with the name of a file if the cache of another
-// runtime has an attachment of the network. A file that cannot be read, or has the form
-// before cniCacheV1, counts by its name, which begins with the network's.
-func (r *Runner) noForeign(network string) error {
-	named := func(file string) bool { return strings.HasPrefix(file, network+"-") }
-	return r.eachForeign(named, func(file string, c CacheEntry, err error) error {
-		if err != nil || c.Network == network {
-			return fmt.Errorf("CNI network %s: %w: %s", network, ErrForeignAttachments, file)
-		}
-		return nil
-	})
-}
-
-// Foreign returns what other runtimes have attached in a sandbox, by their caches. It returns an
-// error if one of their files cannot be read.
-func (r *Runner) Foreign(sandboxID string) (out []attachment.Attachment, err error) {
-	named := func(file string) bool { return strings.Contains(file, "-"+sandboxID+"-") }
-	err = r.eachForeign(named, func(_ string, c CacheEntry, err error) error {
-		if err == nil && c.ContainerID == sandboxID {
-			out = append(out, attachment.Attachment{Interface: c.IfName, CNIName: c.Network, Conflist: c.Config})
-		}
-		return err
-	})
-	return out, err
-}
-
-// eachForeign calls do for the files of other runtimes' caches whose names match, with the error if a
-// file cannot be read. It stops at the first error of do.
-func (r *Runner) eachForeign(match func(name string) bool, do func(file string, c CacheEntry, err error) error) error {
-	for _, dir := range r.foreign {
-		if dir == "" {
-			continue
-		}
-		inside, err := r.inHost(dir)
-		if err != nil {
-			return err
-		}
-		entries, err := os.ReadDir(inside)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("reading the CNI cache of another runtime: %w", err)
-		}
-		for _, e := range entries {
-			if !match(e.Name()) {
-				continue
-			}
-			c, err := ReadCacheEntry(filepath.Join(inside, e.Name()))
-			if errors.Is(err, fs.ErrNotExist) { // a DEL has removed it just now
-				continue
-			}
-			if err := do(filepath.Join(dir, e.Name()), c, err); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 // results returns the directory in which libcni keeps this Runner's attachments.

@@ -49,14 +49,13 @@ type Options struct {
 // two calls concern the same sandbox: the CNI specification forbids parallel operations on
 // one container (§ "Lifecycle").
 type Runner struct {
+	otherCaches
 	cni      *libcni.CNIConfig
 	exec     *hostExec
 	dirs     []string
 	cacheDir string
 	// isHost is Options.IsHost.
 	isHost func(netns string) bool
-	// foreign are Options.RuntimeCache and Options.MultusCache.
-	foreign []string
 	// infoDir is the directory of device information, a path in the host.
 	infoDir string
 	// running is held for reading by operations on one sandbox, and for writing by GC,
@@ -77,13 +76,13 @@ func New(o Options) (*Runner, error) {
 	}
 	e := &hostExec{root: o.HostRoot, ran: o.Ran}
 	return &Runner{
-		cni:      libcni.NewCNIConfigWithCacheDir(o.BinDirs, o.CacheDir, e),
-		exec:     e,
-		dirs:     o.BinDirs,
-		cacheDir: o.CacheDir,
-		isHost:   o.IsHost,
-		foreign:  []string{ofRuntime: o.RuntimeCache, ofMultus: o.MultusCache},
-		infoDir:  infoDir,
+		cni:         libcni.NewCNIConfigWithCacheDir(o.BinDirs, o.CacheDir, e),
+		exec:        e,
+		dirs:        o.BinDirs,
+		cacheDir:    o.CacheDir,
+		isHost:      o.IsHost,
+		otherCaches: otherCaches{hostRoot: o.HostRoot, foreign: []string{ofRuntime: o.RuntimeCache, ofMultus: o.MultusCache}},
+		infoDir:     infoDir,
 	}, nil
 }
 

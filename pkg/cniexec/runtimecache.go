@@ -12,19 +12,13 @@ import (
 	"slices"
 )
 
-// ofRuntime and ofMultus are the positions of the caches among the foreign ones.
-const (
-	ofRuntime = iota
-	ofMultus
-)
-
 // ForgetDefaultRoutes removes the default routes from the result that the container runtime
 // keeps for a sandbox's interface eth0. CRI-O runs CHECK with that result when it starts, and
 // plugins look for every route of it: a sandbox that fails has no addresses then, and the
 // kubelet replaces its pod. It is no error if there is no result, and routes that the sandbox
 // has and the result has not fail no CHECK. So nobody puts the routes back.
-func (r *Runner) ForgetDefaultRoutes(sandboxID string) error {
-	dir, err := r.inHost(r.foreign[ofRuntime])
+func (o otherCaches) ForgetDefaultRoutes(sandboxID string) error {
+	dir, err := inHost(o.hostRoot, o.foreign[ofRuntime])
 	if err != nil {
 		return err
 	}
