@@ -229,7 +229,7 @@ var table = []Entry{
 	},
 	{
 		PendingDEL, Attach, "An ADD failed, and so does the DEL after it, or the DEL waits for the end of the pod because it may release what another network has. The pod gets its network once the DEL succeeds.", OfPlugin,
-		"Repair what the DEL's message names. If the DEL waits for the end of the pod, delete the pod.",
+		"Repair what the DEL's message names.",
 	},
 	{
 		GatewayUnreachable, Attach, "default-route names a gateway that is in no network of the interface.", OfManifest,
