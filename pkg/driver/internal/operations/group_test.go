@@ -183,3 +183,24 @@ func TestWorkersWaitForNoPod(t *testing.T) {
 		g.Wait()
 	})
 }
+
+// TestYieldingEndsWithItsCaller checks that an operation that yields finishes the call that runs when
+// its caller ends, which is the loop of a driver that stops, and begins no other.
+func TestYieldingEndsWithItsCaller(t *testing.T) {
+	sleeps := func(ctx context.Context) error { time.Sleep(5 * time.Second); return ctx.Err() }
+	inGroup(t, sleeps, func(t *testing.T, g *operations.Group) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		var first, second error
+		err := g.Run(ctx, until(time.Minute, operations.Yielding), func(ctx context.Context) error {
+			first = del(g, drivertest.SandboxNo(1))(ctx)
+			second = ctx.Err()
+			return second
+		})
+		drivertest.WantReason(t, err, reason.DELUnfinished)
+		g.Wait()
+		if first != nil || second == nil {
+			t.Errorf("the call that ran: %v; a later one could begin: %v", first, second)
+		}
+	})
+}
