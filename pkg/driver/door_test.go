@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,20 +22,37 @@ import (
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/cniexec"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/operations"
 )
 
 // hangingPlugin has plugins of which those with this type in their configuration hang in DEL.
 type hangingPlugin struct {
 	*drivertest.Kernel
 	orphans []cniexec.Orphan
+
+	mu            sync.Mutex
+	running, most int
+}
+
+// hang returns when ctx ends, and counts the calls that run at a time.
+func (h *hangingPlugin) hang(ctx context.Context) error {
+	count := func(n int) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.running += n
+		h.most = max(h.most, h.running)
+	}
+	count(1)
+	defer count(-1)
+	<-ctx.Done()
+	return context.Cause(ctx)
 }
 
 const hangingConf = `{"plugins":[{"type":"hanging"}]}`
 
 func (h *hangingPlugin) Del(ctx context.Context, s attachment.Sandbox, a attachment.Attachment, result json.RawMessage) error {
 	if string(a.Conflist) == hangingConf {
-		<-ctx.Done()
-		return context.Cause(ctx)
+		return h.hang(ctx)
 	}
 	return h.Kernel.Del(ctx, s, a, result)
 }
@@ -45,8 +63,7 @@ func (h *hangingPlugin) Orphans(func(string, string) bool) ([]cniexec.Orphan, er
 
 func (h *hangingPlugin) DelOrphan(ctx context.Context, o cniexec.Orphan) error {
 	if string(o.Config) == hangingConf {
-		<-ctx.Done()
-		return context.Cause(ctx)
+		return h.hang(ctx)
 	}
 	h.orphans = h.orphans[:len(h.orphans)-1] // the healthy one is the last
 	return nil
@@ -89,6 +106,8 @@ func TestHangingPluginDelaysOnlyItsSweep(t *testing.T) {
 		if left := *d.sweeper.leftovers.Load(); left != (leftovers{sandboxes: 9, cached: 9}) {
 			t.Errorf("left: %+v", left)
 		}
+
+		drivertest.Same(t, "hanging calls at a time", operations.Workers, h.most)
 
 		// A stop waits for the calls that run, and begins no other.
 		stop()
