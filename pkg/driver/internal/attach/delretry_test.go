@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -188,15 +189,14 @@ func (s slowPlugins) Del(ctx context.Context, sandbox attachment.Sandbox, a atta
 func TestHangingDELsDelayOnlyTheirPlugins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, k := newAttacher(t)
-		most, running := 0, 0
+		var running atomic.Int64
 		a.Operations.Plugins = slowPlugins{k, func(ctx context.Context, at attachment.Attachment) error {
 			if at.Interface == "well" {
 				return nil
 			}
-			running++
-			most = max(most, running)
+			running.Add(1)
+			defer running.Add(-1)
 			<-ctx.Done()
-			running--
 			return context.Cause(ctx)
 		}}
 		a.Plugins = a.Operations
@@ -215,7 +215,7 @@ func TestHangingDELsDelayOnlyTheirPlugins(t *testing.T) {
 		}
 		end := retrying(t, a)
 		drivertest.Same(t, "pending DELs at once", 10, len(a.Store.PendingDELs()))
-		drivertest.Same(t, "hanging DELs at a time", operations.Workers, most)
+		drivertest.Same(t, "hanging DELs at a time", operations.Workers, int(running.Load()))
 		time.Sleep(time.Minute)
 		end()
 	})
@@ -232,21 +232,21 @@ func TestPendingDELAndAttachTakeTurns(t *testing.T) {
 		if err := errors.Join(a.Store.MarkAttaching([]checkpoint.Key{key}, s), a.Store.DeferDEL(key, errors.New("busy"))); err != nil {
 			t.Fatal(err)
 		}
-		inDEL := false
+		var inDEL atomic.Bool
 		a.Operations.Plugins = slowPlugins{k, func(context.Context, attachment.Attachment) error {
-			inDEL = true
+			inDEL.Store(true)
+			defer inDEL.Store(false)
 			time.Sleep(5 * time.Second)
-			inDEL = false
 			return nil
 		}}
 		a.Plugins = a.Operations
 		k.Added = func(string) {
-			if inDEL {
+			if inDEL.Load() {
 				t.Error("an ADD runs beside the DEL of the same container and interface")
 			}
 		}
 		end := retrying(t, a)
-		drivertest.Same(t, "the DEL runs", true, inDEL)
+		drivertest.Same(t, "the DEL runs", true, inDEL.Load())
 		op := operations.Operation{Pod: s.Pod, Limit: time.Minute}
 		if err := a.Operations.Do(t.Context(), op, func(ctx context.Context) error { return attachOnceIn(ctx, t, a, s) }); err != nil {
 			t.Fatal(err)

@@ -18,11 +18,12 @@ const (
 	// Workers is the number of calls of a chain of plugins that run at a time without
 	// anybody waiting for them. Chains of other plugins have workers of their own.
 	Workers = 4
-	// CheckLimit limits one CHECK, StatusLimit one STATUS, and gcLimit one GC. A plugin that hangs
-	// is killed.
-	CheckLimit  = 10 * time.Second
+	// CheckLimit limits one CHECK. A plugin that hangs is killed.
+	CheckLimit = 10 * time.Second
+	// StatusLimit limits one STATUS.
 	StatusLimit = 5 * time.Second
-	gcLimit     = 2 * time.Second
+	// gcLimit limits one GC.
+	gcLimit = 2 * time.Second
 )
 
 // ErrNotBegun means that a plugin was not called, because the time for waiting was over first.
