@@ -64,7 +64,7 @@ func parse(args []string) (options, error) {
 	fs.StringVar(&o.binDirs, "cni-bin-dirs", "/opt/cni/bin", "comma-separated directories of CNI plugins, in the host")
 	fs.StringVar(&o.CNIConfDir, "cni-conf-dir", "/etc/cni/net.d", "directory of the default network's configuration, in the host")
 	fs.StringVar(&o.NADConfDir, "nad-conf-dir", "/etc/cni/multus/net.d", "directory of CNI configurations for NADs without spec.config, in the host; Multus' confDir")
-	fs.StringVar(&o.MultusDir, "multus-cni-dir", "/var/lib/cni/multus", "directory in which Multus keeps what it has attached, in the host; Multus' cniDir. The driver adopts it while the node is nadra's by its label and the runtime does not call Multus")
+	fs.StringVar(&o.MultusDir, "multus-cni-dir", "/var/lib/cni/multus", "directory in which Multus keeps what it has attached, in the host; Multus' cniDir. The driver adopts it while the node is nadra's by its label and the runtime does not call Multus, and releases nothing that Multus has")
 	fs.StringVar(&o.NRISocket, "nri-socket", "/var/run/nri/nri.sock", "NRI socket of the container runtime")
 	fs.StringVar(&o.KubeletPluginsDir, "kubelet-plugins-dir", "/var/lib/kubelet/plugins", "the kubelet's plugins directory")
 	fs.StringVar(&o.KubeletRegistryDir, "kubelet-registry-dir", "/var/lib/kubelet/plugins_registry", "the kubelet's plugin registration directory")

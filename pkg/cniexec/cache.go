@@ -17,13 +17,6 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// foreignCaches are the well-known libcni caches of other runtimes, as paths in the host:
-// libcni's default, which containerd and CRI-O use, and that of Multus.
-var foreignCaches = []string{ofRuntime: "/var/lib/cni/results", "/var/lib/cni/multus/results"}
-
-// ofRuntime is the position of the container runtime's cache among the foreign ones.
-const ofRuntime = 0
-
 // maxCacheFile limits the bytes of a file in a cache of libcni. It is twice what a configuration and
 // arguments at nadra's limits take in it.
 const maxCacheFile = 4 << 20

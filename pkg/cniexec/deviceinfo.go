@@ -55,7 +55,7 @@ func (r *Runner) prepareInfo(list *libcni.NetworkConfigList, s attachment.Sandbo
 	if err != nil || !declaresInfo(list) && known == nil {
 		return err
 	}
-	path, err := r.inHost(r.infoPath(s, a))
+	path, err := inHost(r.exec.root, r.infoPath(s, a))
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func (r *Runner) devicePluginInfo(a attachment.Attachment) ([]byte, error) {
 	if !canExist(path) {
 		return nil, nil
 	}
-	path, err := r.inHost(path)
+	path, err := inHost(r.exec.root, path)
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +97,7 @@ func (r *Runner) devicePluginInfo(a attachment.Attachment) ([]byte, error) {
 // DeviceInfo returns the plugins' device information about the device of an attachment,
 // as JSON, or nil if they wrote none.
 func (r *Runner) DeviceInfo(s attachment.Sandbox, a attachment.Attachment) (json.RawMessage, error) {
-	path, err := r.inHost(r.infoPath(s, a))
+	path, err := inHost(r.exec.root, r.infoPath(s, a))
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +110,7 @@ func (r *Runner) removeInfo(path string) error {
 	if !canExist(path) {
 		return nil
 	}
-	path, err := r.inHost(path)
+	path, err := inHost(r.exec.root, path)
 	if err != nil {
 		return err
 	}
@@ -146,8 +146,8 @@ func declaresInfo(list *libcni.NetworkConfigList) bool {
 }
 
 // inHost returns the driver's path for a path in the host.
-func (r *Runner) inHost(path string) (string, error) {
-	inside, err := securejoin.SecureJoin(r.exec.root, path)
+func inHost(root, path string) (string, error) {
+	inside, err := securejoin.SecureJoin(root, path)
 	if err != nil {
 		return "", fmt.Errorf("finding %s in the host: %w", path, err)
 	}

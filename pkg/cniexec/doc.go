@@ -5,6 +5,7 @@
 //	ask.go          STATUS and CHECK
 //	gc.go           GC, and attachments that only the cache has
 //	cache.go        reading libcni's cache
+//	othercaches.go  what other runtimes have attached
 //	runtimecache.go the container runtime's result of eth0, after routes were moved
 //	ipam.go         DEL of IPAM plugins alone
 //	runtimeconf.go  what plugins get besides the conflist

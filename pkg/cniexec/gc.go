@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,6 +12,8 @@ import (
 
 	"github.com/containernetworking/cni/libcni"
 	"github.com/containernetworking/cni/pkg/types"
+
+	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
 // Errors of GC if it did nothing.
@@ -56,6 +56,9 @@ func (r *Runner) Orphans(valid func(containerID, ifName string) bool) ([]Orphan,
 	}
 	return orphans, err
 }
+
+// PodRef returns the pod from the plugins' arguments. What they do not name is empty.
+func (o Orphan) PodRef() attachment.PodRef { return o.cached.Pod() }
 
 // Cached is an attachment in a Runner's cache. DelOrphan deletes it if the caller knows
 // that it is an orphan.
@@ -167,32 +170,6 @@ func withCached(dir string, valid []types.GCAttachment, network string) ([]types
 		return strings.Compare(a.ContainerID+" "+a.IfName, b.ContainerID+" "+b.IfName)
 	})
 	return slices.Compact(all), nil
-}
-
-// noForeign returns ErrForeignAttachments with the name of a file if the cache of another
-// runtime has an attachment of the network. A file that cannot be read, or has the form
-// before cniCacheV1, counts by its name, which begins with the network's.
-func (r *Runner) noForeign(network string) error {
-	for _, dir := range r.foreign {
-		inside, err := r.inHost(dir)
-		if err != nil {
-			return err
-		}
-		entries, err := os.ReadDir(inside)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("reading the CNI cache of another runtime: %w", err)
-		}
-		for _, e := range entries {
-			if !strings.HasPrefix(e.Name(), network+"-") {
-				continue
-			}
-			c, err := ReadCacheEntry(filepath.Join(inside, e.Name()))
-			if gone := errors.Is(err, fs.ErrNotExist); !gone && (err != nil || c.Network == network) {
-				return fmt.Errorf("CNI network %s: %w: %s", network, ErrForeignAttachments, filepath.Join(dir, e.Name()))
-			}
-		}
-	}
-	return nil
 }
 
 // results returns the directory in which libcni keeps this Runner's attachments.

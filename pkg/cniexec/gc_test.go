@@ -299,23 +299,32 @@ func TestGCGoesOnBesideOtherNetworks(t *testing.T) {
 // The other runtimes' caches are looked for in the host's root.
 func TestForeignCachesAreTheHosts(t *testing.T) {
 	root := t.TempDir()
-	r, err := New(Options{HostRoot: root, CacheDir: t.TempDir()})
+	r, err := New(Options{HostRoot: root, CacheDir: t.TempDir(), RuntimeCache: "/var/lib/cni/results", MultusCache: "/data/cni-multus/results"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.MkdirAll(filepath.Join(root, "data"), 0o700); err != nil {
+	for _, dir := range []string{"disk", "data"} {
+		if err := os.MkdirAll(filepath.Join(root, dir), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("/disk", filepath.Join(root, "data/cni-multus")); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.MkdirAll(filepath.Join(root, "var/lib"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("/data", filepath.Join(root, "var/lib/cni")); err != nil {
-		t.Fatal(err)
-	}
-	foreign(t, filepath.Join(root, "data/multus/results"), "blue", "1", "net1")
+	foreign(t, filepath.Join(root, "disk/results"), "blue", "1", "net1")
 	err = r.GC(t.Context(), version11("blue", "p").Conflist, nil)
-	if !errors.Is(err, ErrForeignAttachments) || !strings.Contains(err.Error(), "/var/lib/cni/multus/results/blue-1-net1") {
+	if !errors.Is(err, ErrForeignAttachments) || !strings.Contains(err.Error(), "/data/cni-multus/results/blue-1-net1") {
 		t.Errorf("error %v", err)
+	}
+	if foreign, err := r.Foreign("1"); err != nil || len(foreign) != 1 || foreign[0].Interface != "net1" {
+		t.Errorf("in the sandbox: %+v, %v", foreign, err)
+	}
+	if foreign, err := r.Foreign("2"); err != nil || len(foreign) > 0 {
+		t.Errorf("in another sandbox: %+v, %v", foreign, err)
+	}
+	damage(t, filepath.Join(root, "disk/results"), "blue-2-net1")
+	if foreign, err := r.Foreign("2"); err == nil {
+		t.Errorf("with a damaged file: %+v", foreign)
 	}
 }
 

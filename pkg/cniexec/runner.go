@@ -33,6 +33,10 @@ type Options struct {
 	BinDirs []string
 	// CacheDir is libcni's cache, a path in the driver's root.
 	CacheDir string
+	// RuntimeCache and MultusCache are the directories in which libcni keeps the results of the
+	// container runtime and of Multus, paths in the host. They need not exist. GC, Foreign and
+	// ForgetDefaultRoutes go by them.
+	RuntimeCache, MultusCache string
 	// IsHost reports whether the network namespace at a path in the host is the host's.
 	// No plugin runs in that namespace. It may be nil if no sandbox has it.
 	IsHost func(netns string) bool
@@ -45,14 +49,13 @@ type Options struct {
 // two calls concern the same sandbox: the CNI specification forbids parallel operations on
 // one container (§ "Lifecycle").
 type Runner struct {
+	otherCaches
 	cni      *libcni.CNIConfig
 	exec     *hostExec
 	dirs     []string
 	cacheDir string
 	// isHost is Options.IsHost.
 	isHost func(netns string) bool
-	// foreign are the caches of other runtimes, paths in the host.
-	foreign []string
 	// infoDir is the directory of device information, a path in the host.
 	infoDir string
 	// running is held for reading by operations on one sandbox, and for writing by GC,
@@ -73,13 +76,13 @@ func New(o Options) (*Runner, error) {
 	}
 	e := &hostExec{root: o.HostRoot, ran: o.Ran}
 	return &Runner{
-		cni:      libcni.NewCNIConfigWithCacheDir(o.BinDirs, o.CacheDir, e),
-		exec:     e,
-		dirs:     o.BinDirs,
-		cacheDir: o.CacheDir,
-		isHost:   o.IsHost,
-		foreign:  foreignCaches,
-		infoDir:  infoDir,
+		cni:         libcni.NewCNIConfigWithCacheDir(o.BinDirs, o.CacheDir, e),
+		exec:        e,
+		dirs:        o.BinDirs,
+		cacheDir:    o.CacheDir,
+		isHost:      o.IsHost,
+		otherCaches: otherCaches{hostRoot: o.HostRoot, foreign: []string{ofRuntime: o.RuntimeCache, ofMultus: o.MultusCache}},
+		infoDir:     infoDir,
 	}, nil
 }
 

@@ -37,6 +37,7 @@ func newWorld(t *testing.T) *world {
 	}
 	r, err := New(Options{
 		HostRoot: "/", BinDirs: []string{filepath.Join(dir, "nothing"), w.bin}, CacheDir: filepath.Join(dir, "cache"),
+		RuntimeCache: filepath.Join(dir, "host", "results"), MultusCache: filepath.Join(dir, "host", "multus", "results"),
 		Ran: func(plugin, verb string, took time.Duration) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
@@ -47,7 +48,6 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	w.Runner = r
-	w.foreign = []string{filepath.Join(dir, "host", "results"), filepath.Join(dir, "host", "multus", "results")}
 	return w
 }
 

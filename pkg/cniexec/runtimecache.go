@@ -17,8 +17,8 @@ import (
 // plugins look for every route of it: a sandbox that fails has no addresses then, and the
 // kubelet replaces its pod. It is no error if there is no result, and routes that the sandbox
 // has and the result has not fail no CHECK. So nobody puts the routes back.
-func (r *Runner) ForgetDefaultRoutes(sandboxID string) error {
-	dir, err := r.inHost(r.foreign[ofRuntime])
+func (o otherCaches) ForgetDefaultRoutes(sandboxID string) error {
+	dir, err := inHost(o.hostRoot, o.foreign[ofRuntime])
 	if err != nil {
 		return err
 	}

@@ -14,10 +14,12 @@ import (
 	"github.com/nadra-dev/nadra/internal/failpoint"
 	"github.com/nadra-dev/nadra/internal/multusstate"
 	"github.com/nadra-dev/nadra/internal/podns"
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/background"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/operations"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/podlog"
 )
 
@@ -27,6 +29,8 @@ const (
 	// begunLimit is the time after which a sandbox without any network is one whose first
 	// ADD has failed, and not one that Multus is attaching.
 	begunLimit = time.Minute
+	// busyWait is the time for which the adopter waits for another operation on a pod.
+	busyWait = 100 * time.Millisecond
 	// tidyEvery is the interval at which the adopter looks for adopted sandboxes that have
 	// ended. It reads more files than the look for new ones.
 	tidyEvery = 10 * time.Second
@@ -73,14 +77,14 @@ func (c *custody) ofMultus(sandboxID string) bool {
 // It decides by what is on the node, so it continues after an interruption at any point.
 type adopter struct {
 	custody
-	owner     *owner
-	store     *checkpoint.Store
-	adoptions checkpoint.Adoptions
-	attacher  *attach.Attacher
-	locks     *podLocks
-	watch     *podWatch
-	report    *reporter
-	requests  background.Trigger
+	owner      *owner
+	store      *checkpoint.Store
+	adoptions  checkpoint.Adoptions
+	attacher   *attach.Attacher
+	operations *operations.Group
+	watch      *podWatch
+	report     *reporter
+	requests   background.Trigger
 	// reported has the problems that were reported, by sandbox.
 	reported map[string]string
 	// tidied is the time at which the adopter last looked for sandboxes that have ended.
@@ -161,22 +165,27 @@ func (a *adopter) adopt(ctx context.Context, s multusstate.Sandbox) (bool, error
 	if s.Pod.UID == "" && time.Since(s.Written) < begunLimit {
 		return false, nil
 	}
-	unlock, err := a.locks.lock(ctx, s.Pod.UID)
-	if err != nil {
-		return false, err
-	}
-	defer unlock()
-	recorded, err := a.record(ctx, s)
-	if err != nil || !recorded {
-		return false, err
-	}
-	if err := a.giveEth0(s); err != nil {
-		return false, err
-	}
-	failpoint.Reach(failpoint.BeforeTake)
-	taken, err := a.dir.Take(s.ID)
-	failpoint.Reach(failpoint.AfterTake)
+	taken := false
+	err := a.operations.Do(ctx, changesHands(s.Pod, s.ID), func(ctx context.Context) error {
+		recorded, err := a.record(ctx, s)
+		if err != nil || !recorded {
+			return err
+		}
+		if err := a.giveEth0(s); err != nil {
+			return err
+		}
+		failpoint.Reach(failpoint.BeforeTake)
+		taken, err = a.dir.Take(s.ID)
+		failpoint.Reach(failpoint.AfterTake)
+		return err
+	})
 	return taken, err
+}
+
+// changesHands describes an operation of the adopter. It calls no plugin, and is left for the next
+// look if another operation on the pod runs.
+func changesHands(pod attachment.PodRef, sandboxID string) operations.Operation {
+	return operations.Operation{Pod: pod, Sandbox: sandboxID, Limit: busyWait, Over: reason.Errorf(reason.DELUnfinished, "the pod is busy")}
 }
 
 // giveEth0 gives the entry of eth0 to the container runtime, without the default routes that Multus

@@ -8,7 +8,7 @@ import (
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/operations"
 )
 
 // cancelled is why attaching a sandbox was cancelled. It is no failure, and nothing reports
@@ -80,10 +80,10 @@ func (j *job) isRecorded() bool {
 }
 
 // operation returns when the job began, and its limit.
-func (j *job) operation() operation {
+func (j *job) operation() operations.Begun {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return operation{j.begun, max(j.limit, attach.AttachTime)}
+	return operations.Begun{At: j.begun, Limit: max(j.limit, operations.AttachTime)}
 }
 
 // failed records a try that will be repeated, and reports whether it was the first.

@@ -15,8 +15,8 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/background"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/networkstatus"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/operations"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/podlog"
 )
 
@@ -33,13 +33,12 @@ const (
 type attachJobs struct {
 	store         *checkpoint.Store
 	attacher      *attach.Attacher
-	locks         *podLocks
 	watch         *podWatch
 	networkStatus *networkstatus.Writer
 	metadata      *metadataFiles
 	report        *reporter
 	metrics       *metrics.Node
-	operations    *background.Group
+	operations    *operations.Group
 	edits         *podEdits
 
 	mu    sync.Mutex
@@ -78,7 +77,7 @@ func (js *attachJobs) queue(now time.Time) (running metrics.Queue, blocked map[s
 		if state != podFailed {
 			running.Length++
 			running.Oldest = max(running.Oldest, now.Sub(j.begun))
-			if j.operation().stuck(now) {
+			if j.operation().Stuck(now) {
 				running.Stuck++
 			}
 		}
@@ -145,18 +144,26 @@ func (js *attachJobs) remove(j *job) {
 // attachAgain detaches and attaches a sandbox whose network-status is not stored, so that no
 // container of it has started, or only the networks that an edit has added to it. It leaves a sandbox alone whose status is stored meanwhile.
 func (js *attachJobs) attachAgain(ctx context.Context, s attachment.Sandbox) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, attach.DetachTime, reason.Errorf(reason.DELUnfinished, "the time for attaching a sandbox again is over"))
-	defer cancel()
-	unlock, err := js.locks.lock(ctx, s.Pod.UID)
-	if err != nil {
-		return err
-	}
-	defer unlock()
+	op := operations.Operation{Pod: s.Pod, Limit: operations.DetachTime, Over: reason.Errorf(reason.DELUnfinished, "the time for attaching a sandbox again is over")}
+	return js.operations.Do(podlog.WithPod(ctx, s.Pod), op, func(ctx context.Context) error { return js.attachAgainLocked(ctx, s) })
+}
+
+// attachAgainLocked does so while no other operation on the pod runs. It leaves a network alone whose DEL would
+// harm another one, unless all are detached.
+func (js *attachJobs) attachAgainLocked(ctx context.Context, s attachment.Sandbox) error {
 	waiting := slices.DeleteFunc(js.store.ForPod(s.Pod.UID), func(r checkpoint.Record) bool {
 		return r.Phase != checkpoint.Attached || !networkstatus.Unlisted(r) || !checkpoint.InSandbox(s.ID)(r)
 	})
 	if len(waiting) == 0 {
 		return nil // it was detached meanwhile
+	}
+	if all(waiting, func(r checkpoint.Record) bool { return r.Live(s.ID) }) {
+		harms := func(r checkpoint.Record) bool { return js.attacher.Harm(r) != nil }
+		stay := slices.DeleteFunc(slices.Clone(waiting), func(r checkpoint.Record) bool { return !harms(r) })
+		if err := js.store.MarkStatusStored(stay); err != nil || len(stay) == len(waiting) {
+			return err
+		}
+		waiting = slices.DeleteFunc(waiting, harms)
 	}
 	switch err := js.store.MarkUnlistedDetaching(checkpoint.Keys(waiting)...); {
 	case errors.Is(err, checkpoint.ErrStatusStored):
@@ -164,7 +171,7 @@ func (js *attachJobs) attachAgain(ctx context.Context, s attachment.Sandbox) err
 	case err != nil:
 		return err
 	}
-	klog.FromContext(podlog.WithPod(ctx, s.Pod)).Info("Attaching a pod again: its network-status could not be stored in time", "sandbox", s.ID)
+	klog.FromContext(ctx).Info("Attaching a pod again: its network-status could not be stored in time", "sandbox", s.ID)
 	if slices.ContainsFunc(waiting, func(r checkpoint.Record) bool { return r.Awaited(s.ID) }) {
 		js.attach(s, nil, false)
 	} else {
@@ -198,20 +205,27 @@ func (js *attachJobs) run(ctx context.Context, j *job) {
 
 // attachRecorded attaches a sandbox that has its records, and reports the result.
 func (js *attachJobs) attachRecorded(ctx context.Context, j *job, started time.Time) {
-	limit := j.operation().limit
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, reason.Errorf(reason.AttachTimeout, "no success within %s", limit))
-	defer cancel()
-	unlock, err := js.locks.lock(ctx, j.sandbox.Pod.UID)
-	if err == nil {
-		defer unlock()
-		if err = js.attachPod(ctx, j); err != nil {
-			js.networkStatus.Forget(j.sandbox.Pod)
-		}
-	}
-	if err != nil {
+	limit := j.operation().Limit
+	op := operations.Operation{Pod: j.sandbox.Pod, Limit: limit, Over: reason.Errorf(reason.AttachTimeout, "no success within %s", limit)}
+	fail := func(ctx context.Context, err error) {
 		js.fail(ctx, j, fmt.Errorf("attaching pod %s/%s: %w", j.sandbox.Pod.Namespace, j.sandbox.Pod.Name, err))
-		return
 	}
+	err := js.operations.Do(ctx, op, func(ctx context.Context) error {
+		if err := js.attachPod(ctx, j); err != nil {
+			js.networkStatus.Forget(j.sandbox.Pod)
+			fail(ctx, err)
+			return nil
+		}
+		js.succeed(ctx, j, started)
+		return nil
+	})
+	if err != nil { // the pod was not locked
+		fail(ctx, err)
+	}
+}
+
+// succeed reports that a sandbox is attached.
+func (js *attachJobs) succeed(ctx context.Context, j *job, started time.Time) {
 	js.networkStatus.Set(j.sandbox, js.store.ForPod(j.sandbox.Pod.UID)) // first, because containers wait for it
 	js.metadata.update(ctx, j.sandbox.Pod)
 	klog.FromContext(ctx).Info("Attached pod", "sandbox", j.sandbox.ID, "duration", time.Since(started))
@@ -227,7 +241,7 @@ func (js *attachJobs) prepare(ctx context.Context, j *job) error {
 	if j.prepare == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, attach.AttachTime, reason.Errorf(reason.AttachTimeout, "no success within %s", attach.AttachTime))
+	ctx, cancel := context.WithTimeoutCause(ctx, operations.AttachTime, reason.Errorf(reason.AttachTimeout, "no success within %s", operations.AttachTime))
 	defer cancel()
 	if err := j.prepare(ctx); err != nil {
 		return err
@@ -300,16 +314,16 @@ func (js *attachJobs) podDeleted(pod attachment.PodRef) {
 		return
 	}
 	js.cancel(pod.UID, "", errPodDeleting)
+	op := operations.Operation{Pod: pod, Limit: operations.DetachTime, Over: reason.Errorf(reason.DELUnfinished, "the time for the containers of a deleted pod is over")}
 	js.operations.Go(func(ctx context.Context) {
-		ctx, cancel := context.WithTimeoutCause(podlog.WithPod(ctx, pod), attach.DetachTime, reason.Errorf(reason.DELUnfinished, "the time for the containers of a deleted pod is over"))
-		defer cancel()
-		unlock, err := js.locks.lock(ctx, pod.UID)
+		ctx = podlog.WithPod(ctx, pod)
+		err := js.operations.Do(ctx, op, func(ctx context.Context) error {
+			js.refuse(ctx, attachment.Sandbox{Pod: pod}, errPodDeleting)
+			return nil
+		})
 		if err != nil {
 			klog.FromContext(ctx).Error(err, "Refusing containers failed; the gate holds them until its time is over")
-			return
 		}
-		defer unlock()
-		js.refuse(ctx, attachment.Sandbox{Pod: pod}, errPodDeleting)
 	})
 }
 

@@ -2,14 +2,12 @@ package driver
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/semaphore"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 
@@ -21,27 +19,20 @@ import (
 	"github.com/nadra-dev/nadra/pkg/driver/internal/background"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/claimstatus"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/events"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/operations"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/podlog"
 )
 
 const (
 	// checkAnnotation on a pod requests a CHECK of its attachments, once for each new value.
 	checkAnnotation = "nadra.dev/check"
-	// checkLimit limits one CHECK. A plugin that hangs is killed.
-	checkLimit = 10 * time.Second
-	// checksAtOnce is the number of pods that are checked at a time: at the start, and as
-	// many on demand.
-	checksAtOnce = 4
+	// checkTime limits the CHECKs of one pod, which wait for other operations on it and for other
+	// calls of the same plugins.
+	checkTime = 10 * time.Minute
 	// checkPause is the pause before another try of a check that had to yield, or got no
 	// answer.
 	checkPause = time.Second
 )
-
-// checkPlugins runs CHECK. It is a cniexec.Runner outside of tests.
-type checkPlugins interface {
-	Check(ctx context.Context, s attachment.Sandbox, a attachment.Attachment, result json.RawMessage) (unchecked []string, err error)
-	HasCheck(a attachment.Attachment) bool
-}
 
 // checker asks plugins whether attachments are still as ADD has made them (CNI specification,
 // § "CHECK"): of every attached pod after the driver was started, and of a pod whose owner
@@ -51,16 +42,14 @@ type checkPlugins interface {
 // its other networks, and plugins' CHECKs are known to be wrong at times: whether the pod is
 // deleted is its owner's decision.
 type checker struct {
-	plugins     checkPlugins
+	operations  *operations.Group
 	store       *checkpoint.Store
 	attacher    *attach.Attacher
-	locks       *podLocks
 	watch       *podWatch
 	background  *background.Group
 	claimStatus *claimstatus.Writer
 	events      *events.Recorder
 
-	atStart, onDemand *semaphore.Weighted
 	// began is true once the pods of an earlier driver are being checked.
 	began atomic.Bool
 
@@ -117,7 +106,7 @@ func (c *checker) checkAtStart(s attachment.Sandbox, attaching *job) {
 				return
 			}
 		}
-		c.check(ctx, s.Pod, c.atStart, false)
+		c.check(ctx, s.Pod, false)
 	})
 }
 
@@ -138,24 +127,21 @@ func requestsCheck(before, now *metav1.PartialObjectMetadata) bool {
 // checkOnDemand checks a pod if it has networks of nadra's.
 func (c *checker) checkOnDemand(pod attachment.PodRef) {
 	if len(c.store.ForPod(pod.UID)) > 0 {
-		c.background.Go(func(ctx context.Context) { c.check(ctx, pod, c.onDemand, true) })
+		c.background.Go(func(ctx context.Context) { c.check(ctx, pod, true) })
 	}
 }
 
-// check checks a pod when it is its turn, and again if it had to yield to another operation
-// on the pod.
-func (c *checker) check(ctx context.Context, pod attachment.PodRef, turns *semaphore.Weighted, requested bool) {
+// check checks a pod, and again if it had to yield to another operation on the pod. A stop of the
+// driver does not wait for it, because a CHECK changes nothing.
+func (c *checker) check(ctx context.Context, pod attachment.PodRef, requested bool) {
 	ctx = podlog.WithPod(ctx, pod)
-	if turns.Acquire(ctx, 1) != nil {
-		return
-	}
-	defer turns.Release(1)
+	op := operations.Operation{Pod: pod, Manner: operations.Yielding, Limit: checkTime, Over: reason.Errorf(reason.AttachmentChanged, "no CHECK within %s", checkTime)}
 	for {
-		err := c.checkPod(ctx, pod, requested)
+		err := c.operations.Do(ctx, op, func(ctx context.Context) error { return c.checkPod(ctx, pod, requested) })
 		switch {
 		case err == nil, ctx.Err() != nil:
 			return
-		case !errors.Is(err, errGoesFirst):
+		case !errors.Is(err, operations.ErrGoesFirst):
 			klog.FromContext(ctx).Error(err, "Checking a pod's networks ended early")
 			return
 		case !background.Sleep(ctx, checkPause):
@@ -167,11 +153,6 @@ func (c *checker) check(ctx context.Context, pod attachment.PodRef, turns *semap
 // checkPod runs CHECK for all attachments of a pod while no other operation on it runs, and
 // reports the results. It returns an error if it was interrupted.
 func (c *checker) checkPod(ctx context.Context, pod attachment.PodRef, requested bool) error {
-	ctx, unlock, err := c.locks.lockYielding(ctx, pod.UID)
-	if err != nil {
-		return err
-	}
-	defer unlock()
 	records := slices.DeleteFunc(checkpoint.Networks(c.store.ForPod(pod.UID)), func(r checkpoint.Record) bool {
 		return r.LiveIn != "" && r.Phase != checkpoint.Attached // an edit is adding it
 	})
@@ -221,13 +202,11 @@ func (c *checker) checkOne(ctx context.Context, r checkpoint.Record) checkResult
 
 // runCheck runs CHECK once for one record. An error of a plugin gets the code AttachmentChanged.
 func (c *checker) runCheck(ctx context.Context, r checkpoint.Record) checkResult {
-	ctx, cancel := context.WithTimeoutCause(ctx, checkLimit, reason.Errorf(reason.AttachmentChanged, "one CHECK may take %s", checkLimit))
-	defer cancel()
 	result := r.Result
 	if slices.ContainsFunc(c.store.ForPod(r.Pod.UID), func(r checkpoint.Record) bool { return r.Attachment.DefaultRoute != nil }) {
 		result = attach.WithoutDefaultRoutes(result)
 	}
-	unchecked, err := c.plugins.Check(ctx, *r.Sandbox, r.Attachment, result)
+	unchecked, err := c.operations.Check(ctx, *r.Sandbox, r.Attachment, result)
 	if err == nil {
 		err = c.attacher.CheckDefaultRoute(r)
 	}

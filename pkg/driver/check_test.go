@@ -21,6 +21,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/driver/internal/background"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/claimstatus"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/operations"
 )
 
 // ward is a kernel whose CHECKs take as long as slow does.
@@ -259,7 +260,7 @@ func TestRequestsCheck(t *testing.T) {
 func TestCheckYields(t *testing.T) {
 	inAttachedWorld(t, func(t *testing.T, w *world) {
 		hangs := &ward{Kernel: w.k, slow: func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }}
-		w.checker.plugins = hangs
+		w.operations.Plugins = hangs
 		w.synchronize(t, 1)
 		synctest.Wait()
 		drivertest.Same(t, "running", 1, hangs.running)
@@ -280,11 +281,11 @@ func TestCheckYields(t *testing.T) {
 func TestCheckIsRetried(t *testing.T) {
 	inAttachedWorld(t, func(t *testing.T, w *world) {
 		slow := &ward{Kernel: w.k, slow: func(ctx context.Context) error { background.Sleep(ctx, time.Second); return context.Cause(ctx) }}
-		w.checker.plugins = slow
+		w.operations.Plugins = slow
 		w.checker.checkOnDemand(drivertest.Web)
 		w.checker.checkOnDemand(drivertest.Web)
 		synctest.Wait()
-		unlock, err := w.locks.lock(t.Context(), drivertest.Web.UID)
+		unlock, err := w.operations.Lock(t.Context(), drivertest.Web.UID)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -298,9 +299,9 @@ func TestCheckIsRetried(t *testing.T) {
 
 func TestHangingCheckFails(t *testing.T) {
 	inAttachedWorld(t, func(t *testing.T, w *world) {
-		w.checker.plugins = &ward{Kernel: w.k, slow: func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }}
+		w.operations.Plugins = &ward{Kernel: w.k, slow: func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }}
 		w.checker.checkOnDemand(drivertest.Web)
-		after(2 * checkLimit)
+		after(2 * operations.CheckLimit)
 		events := eventsOf(t, w.Driver)
 		drivertest.Same(t, "number of events", 2, len(events))
 		drivertest.WantReasonIn(t, events[0], reason.AttachmentChanged, "10s")
@@ -312,7 +313,7 @@ func TestHangingCheckFails(t *testing.T) {
 func TestCheckWithoutAnAnswerIsRetried(t *testing.T) {
 	inAttachedWorld(t, func(t *testing.T, w *world) {
 		answers := []error{tryLater, nil, tryLater, tryLater} // of net1 twice, and of net2
-		w.checker.plugins = &ward{Kernel: w.k, slow: func(context.Context) error {
+		w.operations.Plugins = &ward{Kernel: w.k, slow: func(context.Context) error {
 			err := answers[0]
 			answers = answers[1:]
 			return err
@@ -331,7 +332,7 @@ func TestCheckWithoutAnAnswerIsRetried(t *testing.T) {
 // reported.
 func TestStopEndsChecks(t *testing.T) {
 	inAttachedWorld(t, func(t *testing.T, w *world) {
-		w.checker.plugins = &ward{Kernel: w.k, slow: func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }}
+		w.operations.Plugins = &ward{Kernel: w.k, slow: func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }}
 		w.synchronize(t, 1)
 		synctest.Wait()
 		w.eachClaim(w.claimStatus.Forget)
@@ -346,7 +347,7 @@ func TestStopEndsChecks(t *testing.T) {
 // that nothing waits for them.
 func TestManyPodsAreCheckedAFewAtATime(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		const many = 5 * checksAtOnce
+		const many = 5 * operations.Workers
 		var pods []*nri.PodSandbox
 		for i := range many {
 			pod := attachment.PodRef{Namespace: "default", Name: fmt.Sprintf("p%d", i), UID: fmt.Sprintf("uid-%d", i)}
@@ -357,7 +358,7 @@ func TestManyPodsAreCheckedAFewAtATime(t *testing.T) {
 				t.Fatal(err)
 			}
 			s := attachment.Sandbox{ID: pod.UID, NetNS: "/run/netns/" + pod.UID, Pod: pod}
-			if err := attachOnce(t, w.attacher, s); err != nil {
+			if err := attachOnce(t, w.Driver, s); err != nil {
 				t.Fatal(err)
 			}
 			pods = append(pods, &nri.PodSandbox{
@@ -367,15 +368,15 @@ func TestManyPodsAreCheckedAFewAtATime(t *testing.T) {
 		}
 		w.k.Calls = nil
 		slow := &ward{Kernel: w.k, slow: func(ctx context.Context) error { background.Sleep(ctx, time.Second); return context.Cause(ctx) }}
-		w.checker.plugins = slow
+		w.operations.Plugins = slow
 		started := time.Now()
 		if _, err := w.Synchronize(t.Context(), pods, nil); err != nil {
 			t.Fatal(err)
 		}
 		drivertest.Same(t, "time in the hook", 0, time.Since(started))
-		after(many / checksAtOnce * time.Second)
+		after(many / operations.Workers * time.Second)
 		drivertest.Same(t, "checked", many, len(w.k.Calls))
-		drivertest.Same(t, "at a time", checksAtOnce, slow.most)
+		drivertest.Same(t, "at a time", operations.Workers, slow.most)
 	})
 }
 
@@ -393,18 +394,21 @@ func TestCheckAfterTheDefaultRouteMoved(t *testing.T) {
 		if err := w.store.Put([]attachment.Prepared{r.Prepared}); err != nil {
 			t.Fatal(err)
 		}
-		drivertest.WantReason(t, w.checker.runCheck(t.Context(), r).err, reason.AttachmentChanged, "IPv4 default via 10.1.0.1 dev net1 metric 0")
+		check := func(r checkpoint.Record) error {
+			return locked(t, w.Driver, r.Pod, func(ctx context.Context) error { return w.checker.runCheck(ctx, r).err })
+		}
+		drivertest.WantReason(t, check(r), reason.AttachmentChanged, "IPv4 default via 10.1.0.1 dev net1 metric 0")
 		if got := w.k.Checked[0]; strings.Contains(got, "0.0.0.0/0") || !strings.Contains(got, "10.1.0.5/24") {
 			t.Errorf("the plugin was asked about %s", got)
 		}
 		w.k.Routes = []checkpoint.Route{{Family: "IPv4", Hops: []checkpoint.Hop{{Interface: "net1", Gateway: "10.1.0.1"}}}}
-		if err := w.checker.runCheck(t.Context(), r).err; err != nil {
+		if err := check(r); err != nil {
 			t.Error(err)
 		}
 		if err := w.store.DeleteClaim("asking"); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.checker.runCheck(t.Context(), attachedRecordIn(sandbox, drivertest.BridgeResult)).err; err != nil || w.k.Checked[2] != drivertest.BridgeResult {
+		if err := check(attachedRecordIn(sandbox, drivertest.BridgeResult)); err != nil || w.k.Checked[2] != drivertest.BridgeResult {
 			t.Errorf("without a request: %v, the plugin was asked about %s", err, w.k.Checked[2])
 		}
 	})

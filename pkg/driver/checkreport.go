@@ -52,7 +52,7 @@ func (c *checker) checkedMessage(at attachment.Attachment, unchecked []string) s
 		return fmt.Sprintf("network %s (%s) could be checked in part at most: plugin %s, or its IPAM plugin, implements no CHECK",
 			at.Network, at.Interface, strings.Join(unchecked, ", "))
 	}
-	if !c.plugins.HasCheck(at) {
+	if !c.operations.HasCheck(at) {
 		return fmt.Sprintf("network %s (%s) has no CHECK: its cniVersion is before 0.4.0, or its configuration sets disableCheck", at.Network, at.Interface)
 	}
 	return fmt.Sprintf("network %s (%s) is as it was attached", at.Network, at.Interface)

@@ -2,77 +2,101 @@ package driver
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/containernetworking/cni/pkg/types"
 	"k8s.io/klog/v2"
 
-	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/cniexec"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/background"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/operations"
 )
 
 // gcTime limits the garbage collection at start: Prepare waits for it.
 const gcTime = 5 * time.Second
 
-// cniCache has the operations of a cniexec.Runner that concern more than one sandbox.
-type cniCache interface {
-	Orphans(valid func(containerID, ifName string) bool) ([]cniexec.Orphan, error)
-	DelOrphan(ctx context.Context, o cniexec.Orphan) error
-	GC(ctx context.Context, conflist json.RawMessage, valid []types.GCAttachment) error
-}
-
 // cniCacheCleaner cleans up what the CNI cache, or plugins, have and no record has.
 type cniCacheCleaner struct {
-	store  *checkpoint.Store
-	cache  cniCache
-	limits attach.Limits
+	store      *checkpoint.Store
+	operations *operations.Group
+	limits     operations.Limits
+	// withoutMultus reports whether the container runtime certainly does not call Multus.
+	withoutMultus func() (bool, error)
 }
 
-// clean runs DEL for attachments that are in the CNI cache and in no record: the record was
-// damaged, or removed by hand. It calls progress before each DEL, and returns how many are
-// left.
-func (c *cniCacheCleaner) clean(ctx context.Context, progress func()) (left int, err error) {
+// clean begins the DELs of attachments that are in the CNI cache and in no record: the record was
+// damaged, or removed by hand.
+func (c *cniCacheCleaner) clean(ctx context.Context, tasks *background.Tasks) error {
+	orphans, err := c.orphans()
+	for _, o := range orphans {
+		tasks.Start("cached "+o.Network+" "+o.ContainerID+" "+o.Interface, func() {
+			if err := c.delOrphan(ctx, o); err != nil && !errors.Is(err, operations.ErrGoesFirst) {
+				klog.FromContext(ctx).Error(err, "Deleting an attachment without a record failed; the next sweep tries again", "network", o.Network, "sandbox", o.ContainerID)
+			}
+		})
+	}
+	return err
+}
+
+// count counts the attachments that are in the CNI cache and in no record.
+func (c *cniCacheCleaner) count() (int, error) {
+	orphans, err := c.orphans()
+	return len(orphans), err
+}
+
+func (c *cniCacheCleaner) orphans() ([]cniexec.Orphan, error) {
 	known := map[types.GCAttachment]bool{}
 	for _, a := range c.validAttachments() {
 		known[a] = true
 	}
-	orphans, err := c.cache.Orphans(func(containerID, ifName string) bool {
+	return c.operations.Orphans(func(containerID, ifName string) bool {
 		return known[types.GCAttachment{ContainerID: containerID, IfName: ifName}]
 	})
-	errs := []error{err}
-	for _, o := range orphans {
-		progress()
-		limit := c.limits.Of(attachment.Attachment{Conflist: o.Config}).Del
-		ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("one DEL may take %s", limit))
-		if err := c.cache.DelOrphan(ctx, o); err != nil {
-			errs = append(errs, err)
-			left++
-		}
-		cancel()
+}
+
+// delOrphan runs the DEL of an attachment in a sandbox that is gone, unless it has a record by now.
+func (c *cniCacheCleaner) delOrphan(ctx context.Context, o cniexec.Orphan) error {
+	var r checkpoint.Record
+	r.Attachment.Conflist = o.Config
+	op := operations.Operation{
+		Pod: o.PodRef(), Sandbox: o.ContainerID, Manner: operations.Yielding, Detaching: true,
+		Limit: c.limits.Detaching([]checkpoint.Record{r}), Over: reason.Errorf(reason.DELUnfinished, "the time for the DEL is over"),
 	}
-	return left, errors.Join(errs...)
+	return c.operations.Run(ctx, op, func(ctx context.Context) error {
+		if slices.Contains(c.validAttachments(), types.GCAttachment{ContainerID: o.ContainerID, IfName: o.Interface}) {
+			return nil
+		}
+		return c.operations.DelOrphan(ctx, o)
+	})
 }
 
 // collectGarbage gives the plugins of nadra's attachments the list of valid attachments, so
 // that they release the rest (CNI specification 1.1.0, § "GC"). It runs when the driver is
 // started, before anything else runs. It leaves networks alone that another runtime serves on
-// this node, too.
+// this node, too, and all networks while the runtime may call Multus, whose ADD may be running. After
+// plugins that have hung, other networks with the same ones have to wait for the next start.
 func (c *cniCacheCleaner) collectGarbage(ctx context.Context) {
+	if without, err := c.withoutMultus(); err != nil || !without {
+		klog.FromContext(ctx).Info("No garbage collection: Multus may attach networks on this node", "err", err)
+		return
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, gcTime, fmt.Errorf("garbage collection may take %s", gcTime))
 	defer cancel()
 	valid := c.validAttachments()
-	done := map[string]bool{}
+	done, hung := map[string]bool{}, map[string]bool{}
 	for _, r := range append(c.store.All(), c.needingDEL()...) {
-		if done[r.Attachment.CNIName] {
+		plugins := operations.PluginsOf(r.Attachment.Conflist)
+		if done[r.Attachment.CNIName] || hung[plugins] {
 			continue
 		}
 		done[r.Attachment.CNIName] = true
-		if err := c.cache.GC(ctx, r.Attachment.Conflist, valid); err != nil {
+		if err := c.operations.GC(ctx, r.Attachment.Conflist, valid); err != nil {
+			hung[plugins] = reason.Of(err) == reason.PluginTimeout
 			klog.FromContext(ctx).Info("No garbage collection for a network", "network", r.Attachment.Network, "err", err)
 		}
 	}

@@ -12,8 +12,8 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/metrics"
 	"github.com/nadra-dev/nadra/pkg/attachment"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/hwdevices"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/operations"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/publish"
 )
 
@@ -90,7 +90,9 @@ type PoolConfig = hwdevices.PoolConfig
 func (c Config) pluginDir() string { return filepath.Join(c.KubeletPluginsDir, c.DriverName) }
 
 // limits returns the limits of plugins.
-func (c Config) limits() attach.Limits { return attach.Limits{Add: c.AddTimeout, Del: c.DelTimeout} }
+func (c Config) limits() operations.Limits {
+	return operations.Limits{Add: c.AddTimeout, Del: c.DelTimeout}
+}
 
 // Clients are the driver's clients of the API server.
 type Clients struct {

@@ -187,7 +187,7 @@ func (h *hooks) notAttached(j *job, again func()) error {
 	_, cause := j.failure()
 	if j.running() {
 		if cause == nil {
-			return reason.Errorf(reason.AttachRunning, "its plugins are running, for %s at most", j.operation().limit)
+			return reason.Errorf(reason.AttachRunning, "its plugins are running, for %s at most", j.operation().Limit)
 		}
 		return reason.Errorf(reason.AttachRunning, "it is being tried again after: %w", cause)
 	}

@@ -28,7 +28,7 @@ func TestCreateContainerRefusesAnUnattachedPod(t *testing.T) {
 	if err := create("sandbox-1"); err == nil || !strings.Contains(err.Error(), "default/blue (net1)") {
 		t.Errorf("prepared only: %v", err)
 	}
-	if err := attachOnce(t, d.attacher, drivertest.SandboxNo(1)); err != nil {
+	if err := attachOnce(t, d, drivertest.SandboxNo(1)); err != nil {
 		t.Fatal(err)
 	}
 	if err := create("sandbox-1"); err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/background"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/operations"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/podlog"
 )
 
@@ -17,9 +17,14 @@ import (
 type detacher struct {
 	store      *checkpoint.Store
 	attacher   *attach.Attacher
-	locks      *podLocks
-	operations *background.Group
-	inFlight   inFlight
+	operations *operations.Group
+}
+
+// operation describes the DELs of some records of a pod.
+func (d *detacher) operation(pod attachment.PodRef, records []checkpoint.Record) operations.Operation {
+	return operations.Operation{
+		Pod: pod, Limit: d.attacher.Limits.Detaching(records), Over: reason.Errorf(reason.DELUnfinished, "the time for detaching is over"), Detaching: true,
+	}
 }
 
 // detachSandbox begins to detach one sandbox, and returns a channel that receives the result. The
@@ -37,18 +42,12 @@ func (d *detacher) detachSandbox(s attachment.Sandbox) <-chan error {
 // runSandbox runs the DELs of one sandbox. Unprepare retries those that fail, and the sweep those
 // of attachments without a claim.
 func (d *detacher) runSandbox(ctx context.Context, s attachment.Sandbox, kept attach.Kept) error {
-	limit := d.attacher.Limits.Detaching(d.store.ForPod(s.Pod.UID))
-	defer d.inFlight.begin(limit)()
-	ctx, cancel := context.WithTimeoutCause(podlog.WithPod(ctx, s.Pod), limit, reason.Errorf(reason.DELUnfinished, "the time for detaching is over"))
-	defer cancel()
-	unlock, err := d.locks.lock(ctx, s.Pod.UID)
-	if err == nil {
-		defer unlock()
-		err = d.attacher.DetachKept(ctx, s.Pod.UID, checkpoint.InSandbox(s.ID), kept)
-	}
-	if err == nil {
-		err = forgetUnclaimed(d.store, s.Pod, checkpoint.InSandbox(s.ID))
-	}
+	err := d.operations.Do(podlog.WithPod(ctx, s.Pod), d.operation(s.Pod, d.store.ForPod(s.Pod.UID)), func(ctx context.Context) error {
+		if err := d.attacher.DetachSandbox(ctx, s.Pod.UID, s.ID, kept); err != nil {
+			return err
+		}
+		return forgetUnclaimed(d.store, s.Pod, checkpoint.InSandbox(s.ID))
+	})
 	if err != nil {
 		return reason.Errorf(reason.DELUnfinished, "detaching pod %s/%s (retried when its claims are unprepared): %w", s.Pod.Namespace, s.Pod.Name, err)
 	}
@@ -67,27 +66,7 @@ func forgetUnclaimed(store *checkpoint.Store, pod attachment.PodRef, over func(c
 
 // detachClaim detaches what is attached for one claim, and deletes the claim's records.
 func (d *detacher) detachClaim(ctx context.Context, pod attachment.PodRef, uid string) error {
-	done := make(chan error, 1)
-	d.operations.Go(func(ctx context.Context) { done <- d.runClaim(ctx, pod, uid) })
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return reason.Errorf(reason.DELUnfinished, "waiting for its DELs, which continue: %w", context.Cause(ctx))
-	}
-}
-
-// runClaim runs the DELs of a claim and deletes its records while no other operation on its
-// pod runs.
-func (d *detacher) runClaim(ctx context.Context, pod attachment.PodRef, uid string) error {
-	limit := d.attacher.Limits.Detaching(d.store.ForClaim(uid))
-	defer d.inFlight.begin(limit)()
-	ctx, cancel := context.WithTimeoutCause(podlog.WithPod(ctx, pod), limit, reason.Errorf(reason.DELUnfinished, "the time for detaching a claim is over"))
-	defer cancel()
-	unlock, err := d.locks.lock(ctx, pod.UID)
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	return d.attacher.DetachClaim(ctx, uid)
+	return d.operations.Run(ctx, d.operation(pod, d.store.ForClaim(uid)), func(ctx context.Context) error {
+		return d.attacher.DetachClaim(ctx, uid)
+	})
 }

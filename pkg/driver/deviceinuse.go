@@ -28,12 +28,13 @@ type share struct{ pool, device, id string }
 // inUse returns an error if another claim still has a device of these claims. The scheduler
 // allocates each device once, but after a forced deletion sooner than the node is done.
 func inUse(claims []*resourceapi.ResourceClaim, driver string, records []checkpoint.Record, dels []checkpoint.PendingDEL) error {
-	holders := map[share]checkpoint.Record{}
+	holders, pending := map[share]checkpoint.Record{}, map[share]checkpoint.PendingDEL{}
 	for _, r := range records {
 		holders[share{r.Pool, r.Device, r.ShareID}] = r
 	}
 	for _, d := range dels {
-		holders[share{d.Record.Pool, d.Record.Device, d.Record.ShareID}] = d.Record
+		s := share{d.Record.Pool, d.Record.Device, d.Record.ShareID}
+		holders[s], pending[s] = d.Record, d
 	}
 	for _, claim := range claims {
 		if claim.Status.Allocation == nil {
@@ -47,6 +48,10 @@ func inUse(claims []*resourceapi.ResourceClaim, driver string, records []checkpo
 			holder, found := holders[s]
 			if r.Driver != driver || !found || holder.Claim.UID == string(claim.UID) && reservedFor(claim, holder.Pod) {
 				continue
+			}
+			if del, is := pending[s]; is {
+				return reason.Errorf(reason.DeviceInUse, "device %q of pool %q is still in use on this node: the DEL of network %s for pod %s/%s is pending since %s, and is retried: %s",
+					r.Device, r.Pool, holder.Attachment.Network, holder.Pod.Namespace, holder.Pod.Name, timestamp(del.Since), del.Cause)
 			}
 			return reason.Errorf(reason.DeviceInUse, "device %q of pool %q is still in use on this node by claim %s/%s for pod %s: it is free when that pod is gone",
 				r.Device, r.Pool, holder.Claim.Namespace, holder.Claim.Name, holder.Pod.Name)
@@ -62,7 +67,8 @@ func reservedFor(claim *resourceapi.ResourceClaim, pod attachment.PodRef) bool {
 	})
 }
 
-// waitForDevices waits until no other claim has the claims' devices.
+// waitForDevices waits until no other claim has the claims' devices. It has their pending DELs
+// retried.
 func (p *preparer) waitForDevices(ctx context.Context, claims []*resourceapi.ResourceClaim) error {
 	check := func() error {
 		return inUse(claims, p.driverName, p.store.All(), p.store.PendingDELs())
@@ -72,6 +78,9 @@ func (p *preparer) waitForDevices(ctx context.Context, claims []*resourceapi.Res
 		return nil
 	}
 	p.sweep() // a sandbox that is gone may still have it
+	p.hastenDELs(func(r checkpoint.Record) bool {
+		return inUse(claims, p.driverName, []checkpoint.Record{r}, nil) != nil
+	})
 	over := time.NewTimer(inUseWait)
 	defer over.Stop()
 	for {

@@ -60,8 +60,6 @@
 //	podeditchange.go  makes them follow it
 //	podeditbegin.go   what edits have made of a new sandbox
 //	podeditreport.go  reports what edits change, and what they cannot
-//	inflight.go    counts operations that run
-//	podlocks.go    one operation on a pod at a time
 //	podwatch.go    the node's pods
 //	owner.go       whether the node is nadra's
 //	adopt.go       takes over what Multus has attached
@@ -75,8 +73,9 @@
 //	measure.go     measures calls
 //	metricsstate.go  the driver's state in metrics
 //
-// Networks are published by internal/publish, functions of cards by internal/hwdevices. Plugins
-// are run, and pending DELs retried, by internal/attach.
+// Networks are published by internal/publish, functions of cards by internal/hwdevices. Sandboxes are
+// attached, and pending DELs retried, by internal/attach, all in operations on pods, which
+// internal/operations runs and without which no plugin is called.
 //
 // # For operators
 //

@@ -16,12 +16,14 @@ import (
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 
 	"github.com/nadra-dev/nadra/internal/metrics"
+	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/background"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/cdi"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/claimstatus"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/hwdevices"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/networkstatus"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/operations"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/publish"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/slicewriter"
 )
@@ -44,9 +46,10 @@ type Driver struct {
 	loaded chan struct{}
 	failed chan error // of capacity 1: why Run must end
 
-	// operations has attaches and detaches, which have some time to end when the driver
-	// stops. background has work that nobody waits for, which ends at once.
-	operations, background *background.Group
+	// operations has all work that changes attachments, which has some time to end when the
+	// driver stops. background has work that ends at once.
+	operations *operations.Group
+	background *background.Group
 
 	attacher      *attach.Attacher
 	cdi           *cdi.Writer
@@ -63,7 +66,6 @@ type Driver struct {
 	policies      *namespacePolicies
 	watch         *podWatch
 	runtime       *runtimeLink
-	locks         *podLocks
 	report        *reporter
 	metadata      *metadataFiles
 	jobs          *attachJobs
@@ -180,7 +182,7 @@ func (d *Driver) start(ctx context.Context, start func(func() error), writer *sl
 		start(func() error {
 			return hwdevices.Watch(ctx, d.cfg.Hardware.SysRoot, func() {
 				d.hardware.Trigger()
-				d.attacher.PendingDELs.HardwareChanged() // a DEL may have failed because a device was missing
+				d.attacher.PendingDELs.Hasten(func(r checkpoint.Record) bool { return r.Hardware != nil }) // a DEL may have failed because a device was missing
 			}, d.hardware.Trigger)
 		})
 	}

@@ -2,7 +2,6 @@ package driver
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,6 +17,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/confdir"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/events"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/operations"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/podnet"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/publish"
 )
@@ -29,7 +29,7 @@ const bootIDFile = "proc/sys/kernel/random/boot_id"
 type environment struct {
 	// store has no records until the driver has the state directory.
 	store   *checkpoint.Store
-	plugins plugins
+	plugins operations.Plugins
 	netns   attach.Netns
 	// defaultNetwork describes a sandbox's interface on the default network.
 	defaultNetwork func(context.Context, attachment.Sandbox) (*nadv1.NetworkStatus, error)
@@ -38,18 +38,6 @@ type environment struct {
 	nads   nadSource
 	links  linkSource
 	events *events.Recorder
-}
-
-// plugins runs CNI plugins. It is a cniexec.Runner outside of tests.
-type plugins interface {
-	attach.Plugins
-	checkPlugins
-	cniCache
-	// Missing returns the plugins that are not installed.
-	Missing(pluginTypes []string) []string
-	Status(ctx context.Context, conflist json.RawMessage) error
-	// ForgetDefaultRoutes removes the default routes from the runtime's result of eth0.
-	ForgetDefaultRoutes(sandboxID string) error
 }
 
 // nadSource lists and watches NADs. It is a publish.NADWatch outside of tests.
@@ -78,11 +66,12 @@ func openEnvironment(ctx context.Context, cfg Config, clients Clients) (*environ
 	}
 	env.isHost = namespaces.IsHost
 	env.plugins, err = cniexec.New(cniexec.Options{
-		HostRoot: cfg.HostRoot,
-		BinDirs:  cfg.CNIBinDirs,
-		CacheDir: filepath.Join(cfg.StateDir, "cni"),
-		IsHost:   namespaces.IsHost,
-		Ran:      cfg.Metrics.Executed,
+		HostRoot:     cfg.HostRoot,
+		BinDirs:      cfg.CNIBinDirs,
+		CacheDir:     filepath.Join(cfg.StateDir, "cni"),
+		RuntimeCache: runtimeCache, MultusCache: filepath.Join(cfg.MultusDir, "results"),
+		IsHost: namespaces.IsHost,
+		Ran:    cfg.Metrics.Executed,
 	})
 	if err != nil {
 		return nil, err

@@ -25,9 +25,9 @@ import (
 	"github.com/nadra-dev/nadra/internal/metrics"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/events"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/operations"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/publish"
 )
 
@@ -155,7 +155,7 @@ func refresh(t *testing.T, d *Driver) {
 }
 
 // kernelOf returns the plugins of a driver.
-func kernelOf(d *Driver) *drivertest.Kernel { return d.attacher.Plugins.(*drivertest.Kernel) }
+func kernelOf(d *Driver) *drivertest.Kernel { return d.operations.Plugins.(*drivertest.Kernel) }
 
 // newHooks returns hooks of a driver that wait as long as that.
 func newHooks(d *Driver, budget time.Duration) *hooks {
@@ -169,9 +169,17 @@ func regular(d *Driver, podUID string) *nri.Container {
 }
 
 // attachOnce attaches, and fails the test if a try is repeated.
-func attachOnce(t *testing.T, a *attach.Attacher, s attachment.Sandbox) error {
+func attachOnce(t *testing.T, d *Driver, s attachment.Sandbox) error {
 	t.Helper()
-	return a.Attach(t.Context(), s, func(err error) { t.Errorf("tried again after: %v", err) })
+	return locked(t, d, s.Pod, func(ctx context.Context) error {
+		return d.attacher.Attach(ctx, s, func(err error) { t.Errorf("tried again after: %v", err) })
+	})
+}
+
+// locked runs do as an operation on a pod.
+func locked(t *testing.T, d *Driver, pod attachment.PodRef, do func(context.Context) error) error {
+	t.Helper()
+	return d.operations.Do(t.Context(), operations.Operation{Pod: pod, Limit: time.Minute}, do)
 }
 
 // after lets time pass, and then waits until all goroutines wait.

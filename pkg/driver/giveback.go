@@ -23,7 +23,7 @@ func (a *adopter) giveBack(ctx context.Context, without bool) error {
 	taken, problems, err := a.dir.Taken()
 	errs = append(errs, err)
 	for _, s := range taken {
-		errs = append(errs, a.giveBackOne(podlog.WithPod(ctx, s.Pod), s))
+		errs = append(errs, a.operations.Do(podlog.WithPod(ctx, s.Pod), changesHands(s.Pod, s.ID), func(ctx context.Context) error { return a.giveBackOne(ctx, s) }))
 	}
 	a.reportProblems(ctx, problems)
 	if without {
@@ -38,13 +38,9 @@ func (a *adopter) giveBack(ctx context.Context, without bool) error {
 }
 
 // giveBackOne gives a sandbox to Multus, unless nadra has begun its DELs, or has not handed it over
-// completely. It keeps one that has ended: the runtime does not call Multus for it any more.
+// completely. It keeps one that has ended: the runtime does not call Multus for it any more. The caller's
+// operation has the pod's lock.
 func (a *adopter) giveBackOne(ctx context.Context, s multusstate.Sandbox) error {
-	unlock, err := a.locks.lock(ctx, s.Pod.UID)
-	if err != nil {
-		return err
-	}
-	defer unlock()
 	records := slices.DeleteFunc(a.store.ForPod(s.Pod.UID), func(r checkpoint.Record) bool { return !checkpoint.InSandbox(s.ID)(r) })
 	if a.hasPendingDEL(s.ID) || a.hasEnded(s) || len(records) > 0 && !checkpoint.AnyAdopted(records) {
 		return nil
@@ -75,7 +71,7 @@ func (a *adopter) handOverAll(ctx context.Context) error {
 	var errs []error
 	for pod, records := range checkpoint.ByPod(a.store.All()) {
 		if _, ready := toHandOver(records); ready {
-			errs = append(errs, a.handOver(podlog.WithPod(ctx, pod), pod))
+			errs = append(errs, a.operations.Do(podlog.WithPod(ctx, pod), changesHands(pod, ""), func(ctx context.Context) error { return a.handOver(ctx, pod) }))
 		}
 	}
 	return errors.Join(errs...)
@@ -101,13 +97,8 @@ func toHandOver(records []checkpoint.Record) (attached []checkpoint.Record, read
 
 // handOver writes what Multus keeps of a sandbox, beside the sandboxes that nadra has taken, and then
 // marks the pod's records. Until that is done, the sandbox is not given to Multus, and nadra runs its
-// DELs. It does nothing on a node on which Multus has never been.
+// DELs. It does nothing on a node on which Multus has never been. The caller's operation has the pod's lock.
 func (a *adopter) handOver(ctx context.Context, pod attachment.PodRef) error {
-	unlock, err := a.locks.lock(ctx, pod.UID)
-	if err != nil {
-		return err
-	}
-	defer unlock()
 	records, ready := toHandOver(a.store.ForPod(pod.UID))
 	if !ready {
 		return nil

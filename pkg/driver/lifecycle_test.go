@@ -16,8 +16,8 @@ import (
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/operations"
 )
 
 // world is a driver with pod web's claim prepared, and its hooks.
@@ -240,7 +240,7 @@ func TestAttachIsLimited(t *testing.T) {
 		if err := w.RunPodSandbox(t.Context(), podNo(1)); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(attach.AttachTime)
+		time.Sleep(operations.AttachTime)
 		synctest.Wait()
 		drivertest.Same(t, "phases", bothPrepared, w.phases())
 		drivertest.WantReasonIn(t, w.store.All()[0].Refusal, reason.AttachTimeout, "no lease yet", "55s")

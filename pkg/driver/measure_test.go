@@ -82,21 +82,26 @@ func TestTriesAreCounted(t *testing.T) {
 	k := kernelOf(d)
 	k.Fail("ADD net2", cnitypes.NewError(cnitypes.ErrTryAgainLater, "not yet", ""))
 	failures := 0
-	err := d.attacher.Attach(t.Context(), drivertest.SandboxNo(1), func(error) {
-		if failures++; failures == 2 {
-			k.Fail("ADD net2", nil)
-		}
+	err := locked(t, d, drivertest.Web, func(ctx context.Context) error {
+		return d.attacher.Attach(ctx, drivertest.SandboxNo(1), func(error) {
+			if failures++; failures == 2 {
+				k.Fail("ADD net2", nil)
+			}
+		})
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	k.Fail("DEL net1", drivertest.Final("busy"))
-	if err := d.attacher.Detach(t.Context(), drivertest.Web.UID, checkpoint.InSandbox("sandbox-1")); err == nil {
+	err = locked(t, d, drivertest.Web, func(ctx context.Context) error {
+		return d.attacher.Detach(ctx, drivertest.Web.UID, checkpoint.InSandbox("sandbox-1"))
+	})
+	if err == nil {
 		t.Fatal("a DEL that fails is no error")
 	}
 	k.Fail("ADD net2", drivertest.Final("no"))
 	k.Fail("DEL net1", nil)
-	if err := attachOnce(t, d.attacher, drivertest.SandboxNo(2)); err == nil {
+	if err := attachOnce(t, d, drivertest.SandboxNo(2)); err == nil {
 		t.Fatal("an ADD that fails is no error")
 	}
 	drivertest.Same(t, "counted", map[string]float64{
@@ -127,7 +132,7 @@ func TestCountersOfDeletedNADs(t *testing.T) {
 		return slices.Sorted(maps.Keys(seen))
 	}
 	prepare(t, d, claim("c", "blue", "red"))
-	if err := attachOnce(t, d.attacher, drivertest.SandboxNo(1)); err != nil {
+	if err := attachOnce(t, d, drivertest.SandboxNo(1)); err != nil {
 		t.Fatal(err)
 	}
 	drivertest.Same(t, "networks", []string{"blue", "red"}, networks())

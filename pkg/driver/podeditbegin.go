@@ -11,6 +11,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/operations"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/podedit"
 )
 
@@ -26,20 +27,15 @@ func (e *podEdits) begin(ctx context.Context, sandbox attachment.Sandbox) {
 	if !e.owner.owned() || sandbox.NetNS == "" || !podedit.Due(pod) {
 		return
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, editsAtStart, reason.Errorf(reason.AttachTimeout, "a new sandbox waits %s for the edits of its networks", editsAtStart))
-	defer cancel()
-	if err := e.beginLocked(ctx, sandbox, pod); err != nil {
+	op := operations.Operation{Pod: sandbox.Pod, Limit: editsAtStart, Over: reason.Errorf(reason.AttachTimeout, "a new sandbox waits %s for the edits of its networks", editsAtStart)}
+	err := e.operations.Do(ctx, op, func(ctx context.Context) error { return e.beginLocked(ctx, sandbox, pod) })
+	if err != nil {
 		klog.FromContext(ctx).Error(err, "A new sandbox does not follow the edited annotation yet; its networks are changed once they are attached", "sandbox", sandbox.ID)
 	}
 }
 
 // beginLocked records what the new sandbox gets, while no other operation on its pod runs.
 func (e *podEdits) beginLocked(ctx context.Context, sandbox attachment.Sandbox, pod podedit.Pod) error {
-	unlock, err := e.locks.lock(ctx, sandbox.Pod.UID)
-	if err != nil {
-		return err
-	}
-	defer unlock()
 	if err := clearEarlier(ctx, e.store, e.attacher, sandbox); err != nil {
 		return err
 	}

@@ -85,11 +85,12 @@ func (e *podEditor) record(plan podedit.Plan) error {
 }
 
 // markStale makes added networks get a DEL and an ADD whose addresses an earlier driver did not
-// list in network-status, if somebody may have freed them since.
+// list in network-status, if somebody may have freed them since. It leaves one alone whose DEL would
+// certainly harm another network.
 func (e *podEditor) markStale(s liveSandbox) error {
 	var stale []checkpoint.Key
 	for _, r := range e.recordsOf(s.Sandbox) {
-		if r.Live(s.ID) && r.Phase == checkpoint.Attached && networkstatus.Unlisted(r) && r.Attachment.UsesIPAM(attachment.Whereabouts) {
+		if r.Live(s.ID) && r.Phase == checkpoint.Attached && networkstatus.Unlisted(r) && r.Attachment.UsesIPAM(attachment.Whereabouts) && e.attacher.Harm(r) == nil {
 			stale = append(stale, r.Key())
 		}
 	}

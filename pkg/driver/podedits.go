@@ -6,13 +6,13 @@ import (
 	"time"
 
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
-	"golang.org/x/sync/semaphore"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/background"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/operations"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/podlog"
 )
 
@@ -21,8 +21,8 @@ const (
 	// networks follow its annotation.
 	shortestEditPause = 250 * time.Millisecond
 	longestEditPause  = 15 * time.Second
-	// editsAtOnce is the number of pods whose networks change at a time because of an edit.
-	editsAtOnce = 8
+	// editTime limits one change of a pod's networks. The next try goes on.
+	editTime = 5 * time.Minute
 )
 
 // podEdits makes the networks of running pods follow their annotation: it compares what the
@@ -30,11 +30,9 @@ const (
 // container waits for it.
 type podEdits struct {
 	*podEditor
-	locks      *podLocks
-	operations *background.Group
+	operations *operations.Group
 	sandboxes  *liveSandboxes
 	queue      workqueue.TypedRateLimitingInterface[string] // of UIDs of pods
-	turns      *semaphore.Weighted
 }
 
 // newEditQueue returns the queue of podEdits.
@@ -67,7 +65,11 @@ func (e *podEdits) follow(ctx context.Context, uid string) {
 		return
 	}
 	ctx = podlog.WithPod(ctx, s.Pod)
-	if err := e.followLocked(ctx, uid); err != nil {
+	ctx, end := e.sandboxes.change(ctx, uid)
+	defer end()
+	op := operations.Operation{Pod: s.Pod, Manner: operations.Behind, Limit: editTime, Over: reason.Errorf(reason.AttachTimeout, "a change of a pod's networks may take %s", editTime)}
+	err := e.operations.Do(ctx, op, func(ctx context.Context) error { return e.followLocked(ctx, uid) })
+	if err = unlessCancelled(ctx, err); err != nil {
 		klog.FromContext(ctx).Error(err, "The networks of a running pod do not follow its annotation yet; trying again", "sandbox", s.ID)
 		e.queue.AddRateLimited(uid)
 		return
@@ -78,22 +80,11 @@ func (e *podEdits) follow(ctx context.Context, uid string) {
 // followLocked changes the networks of a pod while no other operation on it runs. It returns an
 // error if another try may succeed.
 func (e *podEdits) followLocked(ctx context.Context, uid string) error {
-	ctx, end := e.sandboxes.change(ctx, uid)
-	defer end()
-	unlock, err := e.locks.lock(ctx, uid)
-	if err != nil {
-		return unlessCancelled(ctx, err)
-	}
-	defer unlock()
-	if err := e.turns.Acquire(ctx, 1); err != nil {
-		return unlessCancelled(ctx, err)
-	}
-	defer e.turns.Release(1)
 	s, found := e.sandboxes.of(uid) // it may have ended while this waited
 	if !found || s.pending {
 		return nil
 	}
-	return unlessCancelled(ctx, e.change(ctx, s))
+	return e.change(ctx, s)
 }
 
 // unlessCancelled returns err, or nil if ctx was cancelled: the sandbox, or the driver, ends.

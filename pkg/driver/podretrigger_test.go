@@ -31,7 +31,7 @@ func TestRetrigger(t *testing.T) {
 	prepared := func(t *testing.T, d *Driver) { drivertest.PrepareWeb(t, d.store, []string{"net1"}) }
 	attached := func(t *testing.T, d *Driver) {
 		prepared(t, d)
-		if err := attachOnce(t, d.attacher, drivertest.SandboxNo(1)); err != nil {
+		if err := attachOnce(t, d, drivertest.SandboxNo(1)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -97,7 +97,7 @@ func TestRetrigger(t *testing.T) {
 func TestNotInThisBoot(t *testing.T) {
 	d := newDriver(t)
 	drivertest.PrepareWeb(t, d.store, []string{"net1"})
-	if err := attachOnce(t, d.attacher, drivertest.SandboxNo(1)); err != nil {
+	if err := attachOnce(t, d, drivertest.SandboxNo(1)); err != nil {
 		t.Fatal(err)
 	}
 	drivertest.Same(t, "before", false, slices.ContainsFunc(d.store.All(), d.retrigger.notInThisBoot))

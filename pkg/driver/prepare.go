@@ -14,6 +14,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/cdi"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/operations"
 )
 
 // claimRecords writes and removes what is on disk for claims.
@@ -34,11 +35,12 @@ func (c claimRecords) forget(uid string) error {
 type preparer struct {
 	claimRecords
 	driverName string
-	locks      *podLocks
+	operations *operations.Group
 	unprepared *unpreparedClaims
 	planner    *planner
-	// sweep requests a sweep.
-	sweep func()
+	// sweep requests a sweep, and hastenDELs another try of the pending DELs that match.
+	sweep      func()
+	hastenDELs func(match func(checkpoint.Record) bool)
 	// checkContainers refuses a pod with a container that no gate would hold.
 	checkContainers func(ctx context.Context, claims []*resourceapi.ResourceClaim, prepared [][]attachment.Prepared) error
 }
@@ -83,7 +85,7 @@ func (p *preparer) lock(ctx context.Context, claims []*resourceapi.ResourceClaim
 			pod = ref
 		}
 	}
-	unlock, err = p.locks.lock(ctx, pod.UID)
+	unlock, err = p.operations.Lock(ctx, pod.UID)
 	if err != nil {
 		return nil, err
 	}

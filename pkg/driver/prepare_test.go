@@ -170,7 +170,7 @@ func TestUnprepare(t *testing.T) {
 	d := newDriver(t, nad("blue", blueConf))
 	k := kernelOf(d)
 	prepare(t, d, claim("a", "blue"), claim("b", "blue"))
-	if err := attachOnce(t, d.attacher, drivertest.SandboxNo(1)); err != nil {
+	if err := attachOnce(t, d, drivertest.SandboxNo(1)); err != nil {
 		t.Fatal(err)
 	}
 	k.End(drivertest.SandboxNo(1))

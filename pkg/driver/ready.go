@@ -66,7 +66,7 @@ func (d *Driver) Ready() []Check {
 func (d *Driver) queues(now time.Time) map[string]metrics.Queue {
 	attaches, _ := d.jobs.queue(now)
 	return map[string]metrics.Queue{
-		queueAttach: attaches, queueDetach: d.detacher.inFlight.queue(now),
+		queueAttach: attaches, queueDetach: d.operations.Detaches(now),
 		queueNetworkStatus: d.networkStatus.Queue(now), queueClaimStatus: d.claimStatus.Queue(now),
 	}
 }

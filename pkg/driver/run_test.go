@@ -2,6 +2,7 @@ package driver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -299,4 +300,33 @@ func TestStopWhilePluginsRun(t *testing.T) {
 	drivertest.Same(t, "interfaces", map[string]bool{}, n.k.Has)
 	n.runtime.Stop()
 	goleak.VerifyNone(t, here)
+}
+
+// TestStopWaitsForAPendingDEL checks that SIGTERM, which ends Run, does not end the DEL that a loop of the
+// driver has begun, and that its success is recorded.
+func TestStopWaitsForAPendingDEL(t *testing.T) {
+	c := claim("a", "blue")
+	n := startNode(t, c)
+	n.prepare(t, c)
+	if err := n.runSandbox(t, podNo(1)); err != nil {
+		t.Fatal(err)
+	}
+	n.awaitAttach(t)
+	running := make(chan struct{})
+	n.k.Deleted = func() {
+		close(running)
+		<-n.background.Context().Done() // the driver stops
+	}
+	n.k.End(drivertest.SandboxNo(1))
+	key := n.store.All()[0].Key()
+	if err := n.store.DeferDEL(key, errors.New("busy")); err != nil {
+		t.Fatal(err)
+	}
+	n.attacher.PendingDELs.Hasten(func(checkpoint.Record) bool { return true })
+	<-running
+	if err := n.stop(); err != nil {
+		t.Error(err)
+	}
+	drivertest.Same(t, "pending DELs", 0, len(n.store.PendingDELs()))
+	n.runtime.Stop()
 }

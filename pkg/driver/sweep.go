@@ -2,6 +2,7 @@ package driver
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -18,12 +19,18 @@ import (
 	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/background"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/networkstatus"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/operations"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/podlog"
 )
 
-// sweepEvery is the interval of the sweep, which also runs after every connection to the
-// runtime.
-const sweepEvery = 30 * time.Second
+const (
+	// sweepEvery is the interval of the sweep, which also runs after every connection to the
+	// runtime.
+	sweepEvery = 30 * time.Second
+	// sweepWait is how long a sweep waits for the DELs that it has begun, before it goes on and
+	// counts what is left.
+	sweepWait = 5 * time.Second
+)
 
 // sweeper finishes what nobody else does: DELs of sandboxes whose end the runtime did not
 // report, and claims that are gone. It never ends an attachment only because something is
@@ -32,7 +39,7 @@ type sweeper struct {
 	store         *checkpoint.Store
 	attacher      *attach.Attacher
 	jobs          *attachJobs
-	locks         *podLocks
+	operations    *operations.Group
 	watch         *podWatch
 	networkStatus *networkstatus.Writer
 	unpreparer    *unpreparer
@@ -43,6 +50,8 @@ type sweeper struct {
 
 	requests  background.Trigger
 	heartbeat background.Heartbeat
+	// tasks are what sweeps have begun: a plugin that hangs delays nothing else.
+	tasks background.Tasks
 	// goneClaims has the claims that were gone in the latest sweep of the ticker.
 	goneClaims map[string]bool
 	// leftovers has what the latest sweep could not clean up.
@@ -72,6 +81,7 @@ func (s *sweeper) run(ctx context.Context) error {
 		requested := false
 		select {
 		case <-ctx.Done():
+			s.tasks.Wait(context.WithoutCancel(ctx), sweepWait) // they begin operations
 			return nil
 		case <-tick.C:
 		case <-s.requests.C():
@@ -86,16 +96,10 @@ func (s *sweeper) run(ctx context.Context) error {
 // it gone.
 func (s *sweeper) sweep(ctx context.Context, requested bool) {
 	left := &leftovers{}
-	for pod, records := range checkpoint.ByPod(s.store.All()) {
-		if ctx.Err() != nil {
-			return
-		}
-		s.heartbeat.Beat()
-		ctx := podlog.WithPod(ctx, pod)
-		if err := s.sweepPod(ctx, pod, records); err != nil {
-			klog.FromContext(ctx).Error(err, "Sweeping a pod failed; the next sweep tries again")
-			left.sandboxes += s.countLateDELs(pod)
-		}
+	swept := s.sweepPods(ctx)
+	s.tasks.Wait(ctx, sweepWait)
+	for _, pod := range swept {
+		left.sandboxes += s.countLateDELs(pod)
 	}
 	if !requested {
 		s.sweepClaims(ctx)
@@ -103,11 +107,18 @@ func (s *sweeper) sweep(ctx context.Context, requested bool) {
 		s.edits.sweep()
 	}
 	s.unclaimed.attachPending()
-	cached, err := s.cache.clean(ctx, s.heartbeat.Beat)
+	err := s.cache.clean(ctx, &s.tasks)
+	s.tasks.Wait(ctx, sweepWait)
+	if ctx.Err() != nil {
+		return
+	}
+	if err == nil {
+		left.cached, err = s.cache.count()
+	}
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Cleaning the CNI cache failed; the next sweep tries again")
 	}
-	left.cached, left.claims, left.damaged = cached, len(s.goneClaims), s.store.CountDamaged()
+	left.claims, left.damaged = len(s.goneClaims), s.store.CountDamaged()
 	s.leftovers.Store(left)
 }
 
@@ -127,28 +138,43 @@ func (s *sweeper) countLateDELs(pod attachment.PodRef) int {
 	return n
 }
 
+// sweepPods begins to sweep the pods with records of sandboxes that do not exist any more, and returns
+// these pods. A running attach detaches the earlier sandbox of its pod itself.
+func (s *sweeper) sweepPods(ctx context.Context) (swept []attachment.PodRef) {
+	for pod, records := range checkpoint.ByPod(s.store.All()) {
+		s.heartbeat.Beat()
+		if !slices.ContainsFunc(records, s.isOver) || s.jobs.running(pod.UID) {
+			continue
+		}
+		swept = append(swept, pod)
+		s.tasks.Start("pod "+pod.UID, func() {
+			if err := s.sweepPod(ctx, pod, records); err != nil && !errors.Is(err, operations.ErrGoesFirst) {
+				klog.FromContext(podlog.WithPod(ctx, pod)).Error(err, "Sweeping a pod failed; the next sweep tries again")
+			}
+		})
+	}
+	return swept
+}
+
+// isOver reports whether a record needs a late DEL, or exists only for a sandbox that is gone.
+func (s *sweeper) isOver(r checkpoint.Record) bool {
+	return s.needsLateDEL(r) || r.Unclaimed() && !s.attacher.SandboxAlive(r)
+}
+
 // sweepPod runs the DELs for sandboxes that do not exist any more, and forgets what pods had
 // in them without a claim: the runtime does not report sandboxes from before its own restart,
 // and none of them survives a reboot.
 func (s *sweeper) sweepPod(ctx context.Context, pod attachment.PodRef, records []checkpoint.Record) error {
-	over := func(r checkpoint.Record) bool {
-		return s.needsLateDEL(r) || r.Unclaimed() && !s.attacher.SandboxAlive(r)
+	op := operations.Operation{
+		Pod: pod, Manner: operations.Yielding, Detaching: true,
+		Limit: s.attacher.Limits.Detaching(records), Over: reason.Errorf(reason.DELUnfinished, "the time for sweeping a pod is over"),
 	}
-	if !slices.ContainsFunc(records, over) || s.jobs.running(pod.UID) {
-		return nil // a running attach detaches the earlier sandbox itself
-	}
-	limit := min(s.attacher.Limits.Detaching(records), silentAfter/2)
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, reason.Errorf(reason.DELUnfinished, "the time for sweeping a pod is over"))
-	defer cancel()
-	unlock, err := s.locks.lock(ctx, pod.UID)
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	if err := s.attacher.Detach(ctx, pod.UID, s.needsLateDEL); err != nil {
-		return err
-	}
-	return forgetUnclaimed(s.store, pod, over)
+	return s.operations.Run(ctx, op, func(ctx context.Context) error {
+		if err := s.attacher.Detach(ctx, pod.UID, s.needsLateDEL); err != nil {
+			return err
+		}
+		return forgetUnclaimed(s.store, pod, s.isOver)
+	})
 }
 
 // sweepNetworkStatus writes network-status again for pods that, as last seen, do not show
@@ -196,10 +222,12 @@ func (s *sweeper) sweepClaims(ctx context.Context) {
 				continue
 			}
 			logger := klog.LoggerWithValues(klog.FromContext(podlog.WithPod(ctx, pod)), "claim", klog.KRef(r.Claim.Namespace, r.Claim.Name), "claimUID", uid)
-			logger.Info("Unpreparing a claim that is gone and that the kubelet has not unprepared")
-			if err := s.unpreparer.unprepare(ctx, uid); err != nil {
-				logger.Error(err, "Unpreparing a claim that is gone failed; the next sweep tries again")
-			}
+			s.tasks.Start("claim "+uid, func() {
+				logger.Info("Unpreparing a claim that is gone and that the kubelet has not unprepared")
+				if err := s.unpreparer.unprepare(ctx, uid); err != nil {
+					logger.Error(err, "Unpreparing a claim that is gone failed; the next sweep tries again")
+				}
+			})
 		}
 	}
 }

@@ -75,7 +75,7 @@ func attachedDriverWith(t *testing.T, s setup) (*Driver, *drivertest.Kernel) {
 	t.Helper()
 	d := newDriverWith(t, s, nad("blue", blueConf))
 	prepare(t, d, claim("a", "blue"))
-	if err := attachOnce(t, d.attacher, drivertest.SandboxNo(1)); err != nil {
+	if err := attachOnce(t, d, drivertest.SandboxNo(1)); err != nil {
 		t.Fatal(err)
 	}
 	k := kernelOf(d)
@@ -294,6 +294,7 @@ func TestLatePrepare(t *testing.T) {
 func TestGarbageCollectionKeepsWhatNeedsADEL(t *testing.T) {
 	d, k := attachedDriver(t)
 	prepare(t, d, claim("b", "blue"))
+	d.cache.withoutMultus = func() (bool, error) { return true, nil }
 	d.cache.collectGarbage(t.Context())
 	conflist := string(d.store.All()[0].Attachment.Conflist)
 	drivertest.Same(t, "plugins", []string{"GC " + conflist + " valid [{sandbox-1 net1}]"}, k.Calls)

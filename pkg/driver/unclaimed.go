@@ -20,6 +20,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/events"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/operations"
 )
 
 const (
@@ -39,14 +40,14 @@ type unclaimedPods struct {
 	owner    *owner
 	policies *namespacePolicies
 	// ofMultus reports whether Multus has attached a sandbox, which the adopter adopts.
-	ofMultus func(sandboxID string) bool
-	store    *checkpoint.Store
-	attacher *attach.Attacher
-	planner  *planner
-	locks    *podLocks
-	jobs     *attachJobs
-	watch    *podWatch
-	edits    *podEdits
+	ofMultus   func(sandboxID string) bool
+	store      *checkpoint.Store
+	attacher   *attach.Attacher
+	planner    *planner
+	operations *operations.Group
+	jobs       *attachJobs
+	watch      *podWatch
+	edits      *podEdits
 	// turns limits the number of pods whose annotations are planned at a time.
 	turns   *semaphore.Weighted
 	events  *events.Recorder
@@ -189,11 +190,12 @@ func (u *unclaimedPods) plan(ctx context.Context, s liveSandbox) error {
 // record plans the attachments of a sandbox and writes their records. What the pod had in an
 // earlier sandbox is deleted first. Records of this sandbox stay as they are.
 func (u *unclaimedPods) record(ctx context.Context, sandbox attachment.Sandbox, networks []attachment.Selection, static bool) error {
-	unlock, err := u.locks.lock(ctx, sandbox.Pod.UID)
-	if err != nil {
-		return err
-	}
-	defer unlock()
+	op := operations.Operation{Pod: sandbox.Pod, Limit: operations.AttachTime, Over: reason.Errorf(reason.AttachTimeout, "no success within %s", operations.AttachTime)}
+	return u.operations.Do(ctx, op, func(ctx context.Context) error { return u.recordLocked(ctx, sandbox, networks, static) })
+}
+
+// recordLocked does so while no other operation on the pod runs.
+func (u *unclaimedPods) recordLocked(ctx context.Context, sandbox attachment.Sandbox, networks []attachment.Selection, static bool) error {
 	if err := clearEarlier(ctx, u.store, u.attacher, sandbox); err != nil {
 		return err
 	}

@@ -202,7 +202,7 @@ func TestContainersWaitForTheRecordsOfEdits(t *testing.T) {
 		if err := errors.Join(w.RunPodSandbox(t.Context(), sandbox(1, "blue,blue")), w.StopPodSandbox(t.Context(), sandbox(1, "blue,blue"))); err != nil {
 			t.Fatal(err)
 		}
-		unlock, err := w.locks.lock(t.Context(), "web-uid")
+		unlock, err := w.operations.Lock(t.Context(), "web-uid")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -23,6 +23,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/driver/internal/confdir"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/hwdevices"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/networkstatus"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/operations"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/publish"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/slicewriter"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/vfrestore"
@@ -34,8 +35,8 @@ func wire(ctx context.Context, cfg Config, clients Clients, env *environment) (*
 	m := cfg.Metrics
 	d := &Driver{
 		environment: env, cfg: cfg, clients: clients, metrics: m, started: time.Now(), drain: drainTime, failed: make(chan error, 1), loaded: make(chan struct{}),
-		operations: background.NewGroup(context.WithoutCancel(ctx)), background: background.NewGroup(ctx),
-		runtime: newRuntimeLink(), locks: newPodLocks(), slices: slicewriter.NewTracker(m),
+		operations: operations.New(ctx, env.plugins, cfg.limits()), background: background.NewGroup(ctx),
+		runtime: newRuntimeLink(), slices: slicewriter.NewTracker(m),
 		successor: newSuccessor(cfg), claimStatus: claimstatus.NewWriter(clients.Kube, cfg.DriverName), policies: newNamespacePolicies(clients.Metadata),
 		cdi: cdi.NewWriter(cdi.Options{
 			SpecDir: cfg.CDIDir, GateSource: cfg.GateBinary, PluginDir: cfg.pluginDir(), Records: env.store.Dir(), Slow: cfg.limits().Slow,
@@ -70,9 +71,9 @@ func (d *Driver) wirePublishers() (err error) {
 	}
 	d.nodePods = publish.NewNodePods(d.clients.Kube, cfg.NodeName)
 	d.networks = publish.New(publish.Options{
-		Pool: cfg.NodeName + "/networks", NADs: d.nads.Lister(), Links: d.links.List, Missing: d.plugins.Missing,
+		Pool: cfg.NodeName + "/networks", NADs: d.nads.Lister(), Links: d.links.List, Missing: d.operations.Missing,
 		BinDirs: cfg.CNIBinDirs, Conf: confdir.New(cfg.HostRoot, cfg.NADConfDir), Owned: d.owner.owned, OtherPools: d.otherDrivers.Pools,
-		Status: d.plugins.Status, Pods: d.nodePods.Count, Copies: cfg.Copies, Background: d.background,
+		Status: d.operations.Status, Pods: d.nodePods.Count, Copies: cfg.Copies, Background: d.background,
 		HealthChanged: d.report.networkHealth, Refreshed: keepCounters(d.metrics, d.store), Outcome: d.slices.Outcome(slicewriter.Networks),
 		Draw: rand.N[time.Duration], FreeMemory: debug.FreeOSMemory,
 	})
@@ -113,18 +114,18 @@ func (d *Driver) wireAttaching() error {
 		Stored: d.store.MarkStatusStored, Late: d.report.networkStatusLate,
 	})
 	d.attacher = attach.New(attach.Options{
-		Store: d.store, Plugins: d.plugins, Netns: d.netns, RestoreDevice: vfrestore.New(d.cfg.Hardware.SysRoot).Restore,
+		Store: d.store, Plugins: d.operations, Operations: d.operations, Netns: d.netns, RestoreDevice: vfrestore.New(d.cfg.Hardware.SysRoot).Restore,
 		ForgetDefaultRoutes: func(sandboxID string) error {
 			if d.runtime.name() == runtimeContainerd { // it runs no CHECK
 				return nil
 			}
-			return d.plugins.ForgetDefaultRoutes(sandboxID)
+			return d.operations.ForgetDefaultRoutes(sandboxID)
 		},
 		Limits: d.cfg.limits(), Deferred: d.report.delDeferred, StatusWait: d.cfg.NetworkStatusWait, Metrics: d.metrics,
 		Added: d.networkStatus.Added, Ours: custody.ours,
 	})
 	d.adopter = &adopter{
-		custody: custody, owner: d.owner, store: d.store, adoptions: checkpoint.NewAdoptions(d.store), attacher: d.attacher, locks: d.locks, watch: d.watch, report: d.report,
+		custody: custody, owner: d.owner, store: d.store, adoptions: checkpoint.NewAdoptions(d.store), attacher: d.attacher, operations: d.operations, watch: d.watch, report: d.report,
 		requests: background.NewTrigger(),
 	}
 	d.metadata = &metadataFiles{enabled: d.cfg.DeviceMetadata, store: d.store}
@@ -140,13 +141,13 @@ func (d *Driver) wireAttaching() error {
 			owner: d.owner, policies: d.policies, store: d.store, attacher: d.attacher, planner: planner, watch: d.watch,
 			networkStatus: d.networkStatus, claimStatus: d.claimStatus, metadata: d.metadata, report: d.report, annotation: d.networksReader(),
 		},
-		locks: d.locks, operations: d.operations, sandboxes: newLiveSandboxes(), queue: newEditQueue(), turns: semaphore.NewWeighted(editsAtOnce),
+		operations: d.operations, sandboxes: newLiveSandboxes(), queue: newEditQueue(),
 	}
 	d.jobs = &attachJobs{
-		store: d.store, attacher: d.attacher, locks: d.locks, watch: d.watch, networkStatus: d.networkStatus,
+		store: d.store, attacher: d.attacher, watch: d.watch, networkStatus: d.networkStatus,
 		metadata: d.metadata, report: d.report, metrics: d.metrics, operations: d.operations, edits: d.edits, byPod: map[string]*job{},
 	}
-	d.detacher = &detacher{store: d.store, attacher: d.attacher, locks: d.locks, operations: d.operations}
+	d.detacher = &detacher{store: d.store, attacher: d.attacher, operations: d.operations}
 	return nil
 }
 
@@ -174,25 +175,24 @@ func (d *Driver) wirePreparing() {
 	d.unpreparer = &unpreparer{
 		claimRecords: records, attacher: d.attacher, jobs: d.jobs, detacher: d.detacher, unprepared: unprepared, claimStatus: d.claimStatus,
 	}
-	d.cache = &cniCacheCleaner{store: d.store, cache: d.plugins, limits: d.attacher.Limits}
+	d.cache = &cniCacheCleaner{store: d.store, operations: d.operations, limits: d.attacher.Limits, withoutMultus: d.adopter.without}
 	d.sweeper = &sweeper{
-		store: d.store, attacher: d.attacher, jobs: d.jobs, locks: d.locks, watch: d.watch, networkStatus: d.networkStatus,
+		store: d.store, attacher: d.attacher, jobs: d.jobs, operations: d.operations, watch: d.watch, networkStatus: d.networkStatus,
 		unpreparer: d.unpreparer, cache: d.cache, edits: d.edits, kube: d.clients.Kube, requests: background.NewTrigger(), goneClaims: map[string]bool{},
 	}
 	d.sweeper.leftovers.Store(&leftovers{})
 	containers := &containerCheck{driverName: d.cfg.DriverName, watch: d.watch, kube: d.clients.Kube}
 	d.preparer = &preparer{
-		claimRecords: records, driverName: d.cfg.DriverName, locks: d.locks, unprepared: unprepared,
-		sweep: d.sweeper.trigger, planner: d.edits.planner, checkContainers: containers.check,
+		claimRecords: records, driverName: d.cfg.DriverName, operations: d.operations, unprepared: unprepared,
+		sweep: d.sweeper.trigger, hastenDELs: d.attacher.PendingDELs.Hasten, planner: d.edits.planner, checkContainers: containers.check,
 	}
 }
 
 // wireHooks makes the parts that answer the kubelet and the runtime.
 func (d *Driver) wireHooks() {
 	d.checker = &checker{
-		plugins: d.plugins, store: d.store, attacher: d.attacher, locks: d.locks, watch: d.watch, background: d.background,
+		operations: d.operations, store: d.store, attacher: d.attacher, watch: d.watch, background: d.background,
 		claimStatus: d.claimStatus, events: d.events,
-		atStart: semaphore.NewWeighted(checksAtOnce), onDemand: semaphore.NewWeighted(checksAtOnce),
 	}
 	d.health = &deviceHealth{
 		store: d.store, networks: d.networks.View, devices: d.hardware.View, checker: d.checker, runtime: d.runtime,
@@ -209,7 +209,7 @@ func (d *Driver) wireHooks() {
 		ofMultus = func(string) bool { return false }
 	}
 	unclaimed := &unclaimedPods{
-		owner: d.owner, policies: d.policies, ofMultus: ofMultus, store: d.store, attacher: d.attacher, planner: d.preparer.planner, locks: d.locks, jobs: d.jobs,
+		owner: d.owner, policies: d.policies, ofMultus: ofMultus, store: d.store, attacher: d.attacher, planner: d.preparer.planner, operations: d.operations, jobs: d.jobs,
 		watch: d.watch, edits: d.edits, turns: semaphore.NewWeighted(plansAtOnce), events: d.events, metrics: d.metrics,
 	}
 	d.sweeper.unclaimed = unclaimed

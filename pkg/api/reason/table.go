@@ -184,7 +184,7 @@ var table = []Entry{
 		NamespaceIsolation, Prepare, "The NAD is in another namespace than the pod, and --namespace-isolation is on.", OfManifest,
 		"Use a NAD in the pod's namespace, or in a shared namespace that the message names.",
 	},
-	{DeviceInUse, Prepare, "An exclusive device stays in use until the pod that had it is gone.", OfKubelet, ""},
+	{DeviceInUse, Prepare, "An exclusive device stays in use until the pod that had it is gone, and its DEL has succeeded.", OfKubelet, ""},
 	{DeviceGone, Prepare, "The allocated device is no longer on the node, or no resource pool selects it.", OfPod, newPod},
 	{
 		DeviceMismatch, Prepare, "Networks and allocated devices do not match: too few devices, a device of another resource pool, a device for a network that uses no pool, or a device that lists another network with the same ID.", OfManifest,
@@ -228,7 +228,7 @@ var table = []Entry{
 		"Ask for another interface name.",
 	},
 	{
-		PendingDEL, Attach, "An ADD failed, and so does the DEL after it. The pod gets its network once the DEL succeeds.", OfPlugin,
+		PendingDEL, Attach, "An ADD failed, and so does the DEL after it, or the DEL waits for the end of the pod because it may release what another network has. The pod gets its network once the DEL succeeds.", OfPlugin,
 		"Repair what the DEL's message names.",
 	},
 	{

@@ -18,6 +18,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/cniexec"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/operations"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/podlog"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/podnet"
 )
@@ -25,13 +26,15 @@ import (
 // backoff has the pauses before another try to attach.
 var backoff = wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Cap: 5 * time.Second, Steps: math.MaxInt}
 
-// Plugins runs CNI plugins. It is a cniexec.Runner outside of tests.
+// Plugins runs CNI plugins. It is an operations.Group outside of tests.
 type Plugins interface {
 	Add(ctx context.Context, s attachment.Sandbox, a attachment.Attachment, before func() error) (cniexec.Added, error)
 	Del(ctx context.Context, s attachment.Sandbox, a attachment.Attachment, result json.RawMessage) error
 	DeviceInfo(s attachment.Sandbox, a attachment.Attachment) (json.RawMessage, error)
 	// Forget removes what libcni keeps of an attachment that somebody else deletes.
 	Forget(s attachment.Sandbox, a attachment.Attachment) error
+	// Foreign returns what other runtimes have attached in a sandbox.
+	Foreign(sandboxID string) ([]attachment.Attachment, error)
 }
 
 // Netns reads and changes the network namespaces of sandboxes. It is a podnet.Reader
@@ -57,7 +60,9 @@ type Options struct {
 	// ForgetDefaultRoutes is called when a sandbox's default routes have moved, so that the
 	// container runtime does not miss them.
 	ForgetDefaultRoutes func(sandboxID string) error
-	Limits              Limits
+	Limits              operations.Limits
+	// Operations runs pending DELs.
+	Operations *operations.Group
 	// Ours reports whether the DELs of a sandbox that Multus has attached are nadra's to run.
 	// Otherwise Multus runs them.
 	Ours func(sandboxID string) (bool, error)
@@ -73,9 +78,12 @@ type Options struct {
 	Metrics *metrics.Node
 }
 
-// Attacher moves a pod's records through their phases by running plugins. The caller
-// holds the pod's lock: the CNI specification forbids concurrent operations on one
-// container.
+// RollbackTime is the time in which the DELs after a failed attach begin. One that does not stays
+// in its record.
+const RollbackTime = 500 * time.Millisecond
+
+// Attacher moves a pod's records through their phases by running plugins. The caller's operation
+// holds the pod's lock: the CNI specification forbids concurrent operations on one container.
 type Attacher struct {
 	Options
 	// PendingDELs retries the DELs that have failed too often.
@@ -273,9 +281,6 @@ func (a *Attacher) nameError(at attachment.Attachment, sandboxID string) error {
 // addresses. begun are the records of the same try up to this one.
 func (a *Attacher) add(ctx context.Context, sandbox attachment.Sandbox, r checkpoint.Record, begun []checkpoint.Record, before func() error) (one checkpoint.Added, allocated time.Time, err error) {
 	at := r.Attachment
-	limit := a.Limits.Of(at).Add
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, reason.Errorf(reason.PluginTimeout, "one ADD may take %s", limit))
-	defer cancel()
 	made, err := a.Plugins.Add(ctx, sandbox, at, before)
 	failpoint.Reach(failpoint.AfterAdd)
 	if err != nil {

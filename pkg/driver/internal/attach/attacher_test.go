@@ -2,13 +2,11 @@ package attach
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -18,6 +16,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/operations"
 )
 
 // newAttacher returns an attacher with an empty store, and its plugins.
@@ -28,9 +27,11 @@ func newAttacher(t *testing.T) (*Attacher, *drivertest.Kernel) {
 		t.Fatal(err)
 	}
 	k := drivertest.NewKernel()
+	limits := operations.Limits{Add: 30 * time.Second, Del: 10 * time.Second}
+	group := operations.New(t.Context(), k, limits)
 	a := New(Options{
-		Store: store, Plugins: k, Netns: k, RestoreDevice: func(attachment.Hardware) error { return nil }, ForgetDefaultRoutes: k.ForgetDefaultRoutes,
-		Limits: Limits{Add: 30 * time.Second, Del: 10 * time.Second}, Metrics: metrics.NewNode(),
+		Store: store, Plugins: k, Operations: group, Netns: k, RestoreDevice: func(attachment.Hardware) error { return nil }, ForgetDefaultRoutes: k.ForgetDefaultRoutes,
+		Limits: limits, Metrics: metrics.NewNode(),
 		Deferred: func(r checkpoint.Record, _ error) { _ = k.Record("DEFERRED", *r.Sandbox, r.Attachment) },
 		Added:    func(attachment.Sandbox, []checkpoint.Record, time.Time, bool) {},
 	})
@@ -41,7 +42,12 @@ func newAttacher(t *testing.T) (*Attacher, *drivertest.Kernel) {
 // attachOnce attaches, and fails the test if a try is repeated.
 func attachOnce(t *testing.T, a *Attacher, s attachment.Sandbox) error {
 	t.Helper()
-	return a.Attach(t.Context(), s, func(err error) { t.Errorf("tried again after: %v", err) })
+	return attachOnceIn(t.Context(), t, a, s)
+}
+
+func attachOnceIn(ctx context.Context, t *testing.T, a *Attacher, s attachment.Sandbox) error {
+	t.Helper()
+	return a.Attach(ctx, s, func(err error) { t.Errorf("tried again after: %v", err) })
 }
 
 func TestAttachInOrderAndDetachInReverse(t *testing.T) {
@@ -330,54 +336,4 @@ func TestInterfaceOfAPendingDEL(t *testing.T) {
 	if len(k.Calls) > 0 {
 		t.Errorf("plugins %v", k.Calls)
 	}
-}
-
-// slowDEL has plugins whose DEL takes as long as del does.
-type slowDEL struct {
-	*drivertest.Kernel
-	del func(ctx context.Context) error
-}
-
-func (s slowDEL) Del(ctx context.Context, sandbox attachment.Sandbox, a attachment.Attachment, result json.RawMessage) error {
-	return errors.Join(s.Kernel.Del(ctx, sandbox, a, result), s.del(ctx))
-}
-
-// TestRunningDELIsNotInterrupted checks that the end of the time for all DELs does not end
-// a DEL that runs: bridge would lose the rules of ipMasq. No DEL begins after it.
-func TestRunningDELIsNotInterrupted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, k := newAttacher(t)
-		drivertest.PrepareWeb(t, a.Store, []string{"net1", "net2"})
-		if err := attachOnce(t, a, drivertest.SandboxNo(1)); err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errors.New("the time is over"))
-		defer cancel()
-		a.Plugins = slowDEL{k, func(own context.Context) error {
-			<-ctx.Done()
-			return own.Err()
-		}}
-		all := func(checkpoint.Record) bool { return true }
-		drivertest.WantReason(t, a.Detach(ctx, drivertest.Web.UID, all), reason.DELUnfinished, "network default/blue ", "net1", "the time is over")
-		drivertest.Same(t, "phases", map[string]checkpoint.Phase{"net1": checkpoint.Attached, "net2": checkpoint.Prepared}, drivertest.Phases(a.Store))
-		a.Store.WaitSynced()
-	})
-}
-
-// TestDELEndsWithTheDriver checks that a driver that stops ends the DEL that runs.
-func TestDELEndsWithTheDriver(t *testing.T) {
-	a, k := newAttacher(t)
-	drivertest.PrepareWeb(t, a.Store, []string{"net1"})
-	if err := attachOnce(t, a, drivertest.SandboxNo(1)); err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancelCause(t.Context())
-	a.Plugins = slowDEL{k, func(own context.Context) error {
-		stop(errors.New("the driver was stopped"))
-		<-own.Done()
-		return context.Cause(own)
-	}}
-	all := func(checkpoint.Record) bool { return true }
-	drivertest.WantReason(t, a.Detach(ctx, drivertest.Web.UID, all), reason.DELFailed, "the driver was stopped")
-	drivertest.Same(t, "phases", map[string]checkpoint.Phase{"net1": checkpoint.Attached}, drivertest.Phases(a.Store))
 }

@@ -1,6 +1,7 @@
 package attach
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -12,7 +13,9 @@ import (
 	"github.com/nadra-dev/nadra/internal/failpoint"
 	"github.com/nadra-dev/nadra/internal/podns"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
+	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/operations"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/podlog"
 )
 
@@ -25,12 +28,17 @@ const (
 
 // Detach runs the DELs of the pod's records that match.
 func (a *Attacher) Detach(ctx context.Context, podUID string, match func(checkpoint.Record) bool) error {
-	return a.DetachKept(ctx, podUID, match, Kept{})
+	return a.detach(ctx, podUID, match, dels{kept: Kept{}})
 }
 
-// DetachKept does the same in namespaces that were kept before, which it closes.
-func (a *Attacher) DetachKept(ctx context.Context, podUID string, match func(checkpoint.Record) bool, kept Kept) error {
-	done, err := a.delAll(ctx, a.Store.ForPod(podUID), match, kept)
+// DetachSandbox runs the DELs of a sandbox that ends, in its namespace if that was kept before, which
+// it closes.
+func (a *Attacher) DetachSandbox(ctx context.Context, podUID, sandboxID string, kept Kept) error {
+	return a.detach(ctx, podUID, checkpoint.InSandbox(sandboxID), dels{kept: kept, ends: true})
+}
+
+func (a *Attacher) detach(ctx context.Context, podUID string, match func(checkpoint.Record) bool, how dels) error {
+	done, err := a.delAll(ctx, a.Store.ForPod(podUID), match, how)
 	if len(done) > 0 {
 		err = errors.Join(err, a.Store.MarkDetached(done...))
 	}
@@ -40,20 +48,31 @@ func (a *Attacher) DetachKept(ctx context.Context, podUID string, match func(che
 // DetachClaim runs the DELs of one claim and then deletes its records. If all DELs succeed it
 // records nothing in between, so that a full disk keeps no pod from being deleted.
 func (a *Attacher) DetachClaim(ctx context.Context, claimUID string) error {
-	wanted := func(checkpoint.Record) bool { return !failpoint.Off(failpoint.UnprepareDEL) }
-	done, err := a.delAll(ctx, a.Store.ForClaim(claimUID), wanted, Kept{})
+	wanted := func(r checkpoint.Record) bool {
+		return r.FileUID() == claimUID && !failpoint.Off(failpoint.UnprepareDEL)
+	}
+	done, err := a.delAll(ctx, a.Store.ForClaim(claimUID), wanted, dels{kept: Kept{}})
 	if err != nil {
 		return errors.Join(err, a.Store.MarkDetached(done...))
 	}
 	return a.Store.DeleteClaim(claimUID)
 }
 
+// dels is how DELs are run.
+type dels struct {
+	// kept has the namespaces that are open.
+	kept Kept
+	// ends is true if everything in the sandbox ends, whoever has attached it.
+	ends bool
+}
+
 // delAll runs the DELs of the records that need one and match, the last attached first. It
 // returns the keys of the records whose DEL has succeeded. A failure does not stop the
-// other DELs (behaviour A4-50). When ctx ends it begins no further DEL.
-func (a *Attacher) delAll(ctx context.Context, records []checkpoint.Record, match func(checkpoint.Record) bool, kept Kept) (done []checkpoint.Key, err error) {
+// other DELs (behaviour A4-50). When ctx ends it begins no further DEL. A DEL that would harm
+// another network of a running pod becomes a pending DEL.
+func (a *Attacher) delAll(ctx context.Context, records []checkpoint.Record, match func(checkpoint.Record) bool, how dels) (done []checkpoint.Key, err error) {
 	var errs []error
-	defer kept.Close()
+	defer how.kept.Close()
 	for _, r := range slices.Backward(records) {
 		if !r.NeedsDEL() || !match(r) {
 			continue
@@ -62,10 +81,17 @@ func (a *Attacher) delAll(ctx context.Context, records []checkpoint.Record, matc
 			errs = append(errs, reason.Errorf(reason.DELUnfinished, "network %s is not deleted from %s yet: %w", r.Attachment.Network, r.Attachment.Interface, context.Cause(ctx)))
 			continue
 		}
-		if _, known := kept[r.Sandbox.ID]; !known {
-			kept[r.Sandbox.ID] = a.keep(r)
+		if _, known := how.kept[r.Sandbox.ID]; !known {
+			how.kept[r.Sandbox.ID] = a.keep(r)
 		}
-		switch succeeded, err := a.del(ctx, r, kept[r.Sandbox.ID]); {
+		ns := how.kept[r.Sandbox.ID]
+		if ns.alive && !how.ends {
+			if harm := a.harm(r, match); harm != nil {
+				errs = append(errs, a.deferDEL(r, harm))
+				continue
+			}
+		}
+		switch succeeded, err := a.del(ctx, r, ns); {
 		case err != nil:
 			errs = append(errs, err)
 		case succeeded:
@@ -83,24 +109,61 @@ func (a *Attacher) del(ctx context.Context, r checkpoint.Record, ns namespace) (
 		a.failures.forget(r)
 		return true, nil
 	}
-	if !a.failures.enough(r, time.Now()) {
+	if errors.Is(err, operations.ErrNotBegun) || !a.failures.enough(r, time.Now()) {
 		return false, err
 	}
-	if deferErr := a.Store.DeferDEL(r.Key(), err); deferErr != nil {
-		return false, errors.Join(err, deferErr)
+	return false, a.deferDEL(r, err)
+}
+
+// deferDEL makes a pending DEL of a record.
+func (a *Attacher) deferDEL(r checkpoint.Record, cause error) error {
+	if err := a.Store.DeferDEL(r.Key(), cause); err != nil {
+		return errors.Join(cause, err)
 	}
 	a.failures.forget(r)
 	a.PendingDELs.add(r)
-	a.Deferred(r, err)
-	return false, nil
+	a.Deferred(r, cause)
+	return nil
+}
+
+// Harm returns why the DEL of one attached record, in a sandbox that lives on, must not be run, or
+// nil.
+func (a *Attacher) Harm(r checkpoint.Record) error {
+	return a.harm(r, func(other checkpoint.Record) bool { return other.Key() == r.Key() })
+}
+
+// harm returns why the DEL of a record must wait for the end of its sandbox, which lives: it may
+// release what another network of the sandbox has, of nadra's or of another runtime's. deleted
+// reports which records are deleted with it.
+func (a *Attacher) harm(r checkpoint.Record, deleted func(checkpoint.Record) bool) error {
+	var stay []attachment.Attachment
+	known := map[string]bool{r.Attachment.Interface: true}
+	for _, other := range a.Store.ForPod(r.Pod.UID) {
+		known[other.Attachment.Interface] = true
+		if other.NeedsDEL() && checkpoint.InSandbox(r.Sandbox.ID)(other) && !deleted(other) {
+			stay = append(stay, other.Attachment)
+		}
+	}
+	if r.Attachment.UsesIPAM(attachment.Whereabouts) {
+		foreign, err := a.Plugins.Foreign(r.Sandbox.ID)
+		if err != nil {
+			return reason.Errorf(reason.PendingDEL, "deleting network %s from %s: it is unknown what other runtimes have attached: %w", r.Attachment.Network, r.Attachment.Interface, err)
+		}
+		// Another runtime may still list what nadra has adopted.
+		stay = append(stay, slices.DeleteFunc(foreign, func(f attachment.Attachment) bool { return known[f.Interface] })...)
+	}
+	i := slices.IndexFunc(stay, r.Attachment.MayRelease)
+	if i < 0 {
+		return nil
+	}
+	return reason.Errorf(reason.PendingDEL, "deleting network %s from %s waits for the end of the sandbox: the DEL may release what the pod has as %s (network %s)",
+		r.Attachment.Network, r.Attachment.Interface, stay[i].Interface, cmp.Or(stay[i].Network.String(), stay[i].CNIName))
 }
 
 // runDel runs the plugins' DEL for one record, restores what the attachment has displaced,
 // and gives its device back to the host.
 func (a *Attacher) runDel(ctx context.Context, r checkpoint.Record, ns namespace) (err error) {
 	defer a.measureDel(r, time.Now(), &err)
-	ctx, cancel := whole(ctx, a.Limits.Of(r.Attachment).Del)
-	defer cancel()
 	if r.Adopted {
 		if ours, err := a.Ours(r.Sandbox.ID); err != nil || !ours {
 			return err
@@ -125,21 +188,6 @@ func (a *Attacher) runDel(ctx context.Context, r checkpoint.Record, ns namespace
 	}
 	podlog.ForRecord(ctx, r).V(2).Info("Deleted attachment", "sandbox", sandbox.ID)
 	return nil
-}
-
-// whole returns a context for a DEL that begins. The DEL's own limit ends it, and a
-// cancelled ctx, but not the end of the time that ctx has for several DELs: bridge deletes
-// the interface first and the rules of ipMasq last, and if it is killed in between, no
-// second DEL finds these rules (v1.9.1).
-func whole(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
-	out, end := context.WithTimeoutCause(context.WithoutCancel(ctx), limit, reason.Errorf(reason.DELUnfinished, "one DEL may take %s", limit))
-	out, cancel := context.WithCancelCause(out)
-	stop := context.AfterFunc(ctx, func() {
-		if errors.Is(ctx.Err(), context.Canceled) {
-			cancel(context.Cause(ctx))
-		}
-	})
-	return out, func() { stop(); cancel(nil); end() }
 }
 
 // namespace is the network namespace of a sandbox while its DELs run. The runtime waits
@@ -245,6 +293,9 @@ func (f *delFailures) forget(r checkpoint.Record) {
 
 // measureDel counts a DEL.
 func (a *Attacher) measureDel(r checkpoint.Record, started time.Time, err *error) {
+	if errors.Is(*err, operations.ErrNotBegun) {
+		return
+	}
 	at := &r.Attachment
 	a.Metrics.Network(at.Network.Namespace, at.Network.Name, at.Conflist).Deleted(time.Since(started), *err)
 }

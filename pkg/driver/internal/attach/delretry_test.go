@@ -2,7 +2,9 @@ package attach
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +12,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/operations"
 )
 
 // withRetrier runs a test with a pending DEL of net1 whose plugin fails, and with a retrier
@@ -67,37 +70,211 @@ func TestRetry(t *testing.T) {
 	})
 }
 
+// onHardware reports whether a record has a device.
+func onHardware(r checkpoint.Record) bool { return r.Hardware != nil }
+
 // TestRetryAfterHardwareChanged checks that a device's DEL is tried when hardware changes,
 // but not when it has been tried just before: its own try may have changed the hardware.
 func TestRetryAfterHardwareChanged(t *testing.T) {
 	withRetrier(t, &attachment.Hardware{ID: "0000:3b:02.0"}, func(t *testing.T, d *DelRetrier, k *drivertest.Kernel) {
-		d.HardwareChanged()
-		drivertest.Same(t, "tries just after a try", 1, tries(k, hardwareRetry-time.Second))
+		d.Hasten(onHardware)
+		drivertest.Same(t, "tries just after a try", 1, tries(k, shortPause-time.Second))
 		drivertest.Same(t, "tries a little later", 2, tries(k, time.Second))
-		time.Sleep(hardwareRetry)
-		d.HardwareChanged()
+		time.Sleep(shortPause)
+		d.Hasten(onHardware)
 		drivertest.Same(t, "tries at once", 3, tries(k, 0))
 	})
 	withRetrier(t, nil, func(t *testing.T, d *DelRetrier, k *drivertest.Kernel) {
-		time.Sleep(hardwareRetry)
-		d.HardwareChanged()
+		time.Sleep(shortPause)
+		d.Hasten(onHardware)
 		drivertest.Same(t, "tries without a device", 1, tries(k, 0))
 	})
 }
 
-// TestRetryWaitsForTheSandbox checks that a DEL waits while its sandbox has other networks.
+// rangeA and rangeB are networks with addresses of whereabouts, each of its own range.
+const (
+	rangeA = `{"name":"a","plugins":[{"type":"macvlan","ipam":{"type":"whereabouts","range":"10.0.0.0/24"}}]}`
+	rangeB = `{"name":"b","plugins":[{"type":"macvlan","ipam":{"type":"whereabouts","range":"10.0.1.0/24"}}]}`
+)
+
+// TestRetryWaitsForTheSandbox checks that a pending DEL waits while it may release what its running
+// sandbox has: the interface, attached again, or an address of the same range.
 func TestRetryWaitsForTheSandbox(t *testing.T) {
-	withRetrier(t, nil, func(t *testing.T, d *DelRetrier, k *drivertest.Kernel) {
-		store := d.attacher.Store
-		drivertest.PrepareWeb(t, store, []string{"net2"})
-		key := store.ForClaim("claim-0-uid")[0].Key()
-		if err := store.MarkAttaching([]checkpoint.Key{key}, drivertest.SandboxNo(1)); err != nil {
+	for _, tt := range []struct {
+		name, iface, conflist string
+		waits                 bool
+	}{
+		{"the interface", "net1", rangeB, true},
+		{"the range", "net2", rangeA, true},
+		{"another range", "net2", rangeB, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a, k := newAttacher(t)
+				pending(t, a, "gone", "net1", rangeA)
+				key := attaching(t, a, "other", tt.iface, tt.conflist)
+				end := retrying(t, a)
+				drivertest.Same(t, "tries beside it", !tt.waits, tries(k, time.Hour) > 0)
+				if err := a.Store.MarkDetached(key); err != nil {
+					t.Fatal(err)
+				}
+				drivertest.Same(t, "tries without it", 1, tries(k, shortestRetry))
+				end()
+			})
+		})
+	}
+}
+
+// attaching records an attachment of pod web that has been begun in sandbox 1.
+func attaching(t *testing.T, a *Attacher, claim, iface, conflist string) checkpoint.Key {
+	t.Helper()
+	return attachingIn(t, a, drivertest.SandboxNo(1), claim, iface, conflist)
+}
+
+func attachingIn(t *testing.T, a *Attacher, s attachment.Sandbox, claim, iface, conflist string) checkpoint.Key {
+	t.Helper()
+	p := attachment.Prepared{
+		Claim: attachment.ClaimRef{UID: claim}, Pod: s.Pod, Request: iface,
+		Attachment: attachment.Attachment{Interface: iface, Conflist: json.RawMessage(conflist)},
+	}
+	if err := a.Store.Put([]attachment.Prepared{p}); err != nil {
+		t.Fatal(err)
+	}
+	key := a.Store.ForClaim(claim)[0].Key()
+	s.Cookie = drivertest.CookieOf(s.NetNS)
+	if err := a.Store.MarkAttaching([]checkpoint.Key{key}, s); err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+// pending makes a pending DEL of such an attachment.
+func pending(t *testing.T, a *Attacher, claim, iface, conflist string) {
+	t.Helper()
+	if err := a.Store.DeferDEL(attaching(t, a, claim, iface, conflist), errors.New("busy")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// retrying runs the retrier, and returns a function that ends it as a stop of the driver does.
+func retrying(t *testing.T, a *Attacher) (end func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { _ = a.PendingDELs.Run(ctx); close(ended) }()
+	synctest.Wait()
+	return func() {
+		cancel()
+		<-ended
+		a.Operations.Wait()
+		a.Store.WaitSynced()
+	}
+}
+
+// slowPlugins has plugins whose DEL takes as long as del does.
+type slowPlugins struct {
+	*drivertest.Kernel
+	del func(ctx context.Context, a attachment.Attachment) error
+}
+
+func (s slowPlugins) Del(ctx context.Context, sandbox attachment.Sandbox, a attachment.Attachment, result json.RawMessage) error {
+	if err := s.del(ctx, a); err != nil {
+		return err
+	}
+	return s.Kernel.Del(ctx, sandbox, a, result)
+}
+
+// TestHangingDELsDelayOnlyTheirPlugins checks that pending DELs of a plugin that hangs do not delay
+// those of others.
+func TestHangingDELsDelayOnlyTheirPlugins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, k := newAttacher(t)
+		var running atomic.Int64
+		a.Operations.Plugins = slowPlugins{k, func(ctx context.Context, at attachment.Attachment) error {
+			if at.Interface == "well" {
+				return nil
+			}
+			running.Add(1)
+			defer running.Add(-1)
+			<-ctx.Done()
+			return context.Cause(ctx)
+		}}
+		a.Plugins = a.Operations
+		for i := range 11 {
+			s := drivertest.SandboxNo(i)
+			s.Pod.UID = s.ID
+			iface, plugin := "hangs", "hanging"
+			if i == 10 {
+				iface, plugin = "well", "macvlan"
+			}
+			key := attachingIn(t, a, s, "claim-"+s.ID, iface, `{"plugins":[{"type":"`+plugin+`"}]}`)
+			if err := a.Store.DeferDEL(key, errors.New("busy")); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Millisecond) // the healthy one is the last
+		}
+		end := retrying(t, a)
+		drivertest.Same(t, "pending DELs at once", 10, len(a.Store.PendingDELs()))
+		drivertest.Same(t, "hanging DELs at a time", operations.Workers, int(running.Load()))
+		time.Sleep(time.Minute)
+		end()
+	})
+}
+
+// TestPendingDELAndAttachTakeTurns checks that a pending DEL and an attach in the same sandbox never
+// run at the same time, and that the pod has its interface in the end.
+func TestPendingDELAndAttachTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, k := newAttacher(t)
+		drivertest.PrepareWeb(t, a.Store, []string{"net1"})
+		key := a.Store.All()[0].Key()
+		s := drivertest.SandboxNo(1)
+		if err := errors.Join(a.Store.MarkAttaching([]checkpoint.Key{key}, s), a.Store.DeferDEL(key, errors.New("busy"))); err != nil {
 			t.Fatal(err)
 		}
-		drivertest.Same(t, "tries with another network", 1, tries(k, time.Hour))
-		if err := store.MarkDetached(key); err != nil {
+		var inDEL atomic.Bool
+		a.Operations.Plugins = slowPlugins{k, func(context.Context, attachment.Attachment) error {
+			inDEL.Store(true)
+			defer inDEL.Store(false)
+			time.Sleep(5 * time.Second)
+			return nil
+		}}
+		a.Plugins = a.Operations
+		k.Added = func(string) {
+			if inDEL.Load() {
+				t.Error("an ADD runs beside the DEL of the same container and interface")
+			}
+		}
+		end := retrying(t, a)
+		drivertest.Same(t, "the DEL runs", true, inDEL.Load())
+		op := operations.Operation{Pod: s.Pod, Limit: time.Minute}
+		if err := a.Operations.Do(t.Context(), op, func(ctx context.Context) error { return attachOnceIn(ctx, t, a, s) }); err != nil {
 			t.Fatal(err)
 		}
-		drivertest.Same(t, "tries without one", 2, tries(k, shortestRetry))
+		drivertest.Same(t, "pending DELs", 0, len(a.Store.PendingDELs()))
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		drivertest.Same(t, "phases", map[string]checkpoint.Phase{"net1": checkpoint.Attached}, drivertest.Phases(a.Store))
+		drivertest.Same(t, "interfaces", map[string]bool{"sandbox-1/net1": true}, k.Has)
+		end()
+	})
+}
+
+// TestStopWaitsForAPendingDEL checks that a stop of the driver does not end the DEL that runs, and
+// records its success, and that no other one begins.
+func TestStopWaitsForAPendingDEL(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, k := newAttacher(t)
+		pending(t, a, "one", "net1", rangeA)
+		pending(t, a, "two", "net2", rangeA)
+		a.Operations.Plugins = slowPlugins{k, func(ctx context.Context, _ attachment.Attachment) error {
+			time.Sleep(5 * time.Second)
+			return context.Cause(ctx)
+		}}
+		a.Plugins = a.Operations
+		end := retrying(t, a)
+		end()
+		drivertest.Same(t, "DELs", 1, k.CallCount())
+		drivertest.Same(t, "pending DELs", 1, len(a.Store.PendingDELs()))
 	})
 }

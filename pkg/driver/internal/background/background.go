@@ -2,6 +2,7 @@
 //
 //	background.go  groups of goroutines with one context
 //	loop.go        pauses and heartbeats of loops
+//	tasks.go       tasks of a loop that do not delay each other
 package background
 
 import (

@@ -54,6 +54,8 @@ type Kernel struct {
 	Gone map[string]bool
 	// Cached are attachments in the CNI cache; no DEL of theirs succeeds.
 	Cached []cniexec.Orphan
+	// Others has what other runtimes have attached, by sandbox.
+	Others map[string][]attachment.Attachment
 }
 
 // NewKernel returns a Kernel in which every call succeeds.
@@ -236,6 +238,11 @@ func (k *Kernel) Reroute(_ string, remove, add []checkpoint.Route) error {
 // Through reports whether a route leaves by the interface.
 func Through(r checkpoint.Route, iface string) bool {
 	return slices.ContainsFunc(r.Hops, func(h checkpoint.Hop) bool { return h.Interface == iface })
+}
+
+// Foreign returns Others of a sandbox.
+func (k *Kernel) Foreign(sandboxID string) ([]attachment.Attachment, error) {
+	return k.Others[sandboxID], nil
 }
 
 // Orphans returns Cached.

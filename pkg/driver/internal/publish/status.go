@@ -3,30 +3,25 @@ package publish
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"sync"
 	"time"
 
 	"github.com/containernetworking/cni/pkg/version"
-	"golang.org/x/sync/semaphore"
 	"k8s.io/klog/v2"
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/background"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/operations"
 )
 
 const (
-	// statusLimit limits one STATUS of a network's plugins. A plugin that hangs is killed.
-	statusLimit = 5 * time.Second
 	// statusEvery is the pause between two STATUS of healthy plugins.
 	statusEvery = 30 * time.Second
 	// StatusRetry is the pause after an error, so that the network is soon published again.
 	StatusRetry = 5 * time.Second
-	// statusAtOnce is the number of STATUS that run at a time.
-	statusAtOnce = 4
 	// firstAnswer is the time for which a network waits for its first answer before it is
 	// published without one: a little more than one STATUS may take.
-	firstAnswer = statusLimit + time.Second
+	firstAnswer = operations.StatusLimit + time.Second
 )
 
 // statusWatch asks plugins whether they can attach now (CNI specification 1.1.0, §
@@ -36,12 +31,11 @@ const (
 // answer may be half a minute old, and the plugin's answer to ADD counts, which is retried
 // if the failure may pass.
 type statusWatch struct {
-	// status is cniexec.Runner.Status outside of tests.
+	// status is operations.Group.Status outside of tests, which limits its time.
 	status func(ctx context.Context, conflist json.RawMessage) error
 	// changed is called when an answer may change what is published.
 	changed func(cause)
 	work    *background.Group
-	running *semaphore.Weighted
 
 	mu      sync.Mutex
 	answers map[string]*answer // by conflist: equal ones are asked once
@@ -67,8 +61,7 @@ func (a *answer) received() bool {
 
 func newStatusWatch(work *background.Group, status func(context.Context, json.RawMessage) error, changed func(cause)) *statusWatch {
 	return &statusWatch{
-		work: work, status: status, changed: changed,
-		running: semaphore.NewWeighted(statusAtOnce), answers: map[string]*answer{},
+		work: work, status: status, changed: changed, answers: map[string]*answer{},
 	}
 }
 
@@ -127,8 +120,8 @@ func (s *statusWatch) ask(ctx context.Context, conflist json.RawMessage, a *answ
 	overdue := time.AfterFunc(firstAnswer, func() { s.changed(causeNADs) })
 	defer overdue.Stop()
 	for {
-		answered, err := s.askOnce(ctx, conflist)
-		if !answered {
+		err := s.status(ctx, conflist)
+		if ctx.Err() != nil {
 			return
 		}
 		overdue.Stop()
@@ -143,18 +136,6 @@ func (s *statusWatch) ask(ctx context.Context, conflist json.RawMessage, a *answ
 			return
 		}
 	}
-}
-
-// askOnce asks once. It returns false if ctx ends first.
-func (s *statusWatch) askOnce(ctx context.Context, conflist json.RawMessage) (answered bool, err error) {
-	if s.running.Acquire(ctx, 1) != nil {
-		return false, nil
-	}
-	defer s.running.Release(1)
-	limited, cancel := context.WithTimeoutCause(ctx, statusLimit, fmt.Errorf("one STATUS may take %s", statusLimit))
-	defer cancel()
-	err = s.status(limited, conflist)
-	return ctx.Err() == nil, err
 }
 
 // record keeps an answer. It returns whether the answer may change what is published, and

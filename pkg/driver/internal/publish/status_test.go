@@ -17,6 +17,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/background"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/operations"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/slicewriter"
 )
 
@@ -40,7 +41,8 @@ func inStatusBench(t *testing.T, test func(*testing.T, *statusBench)) {
 		c := &statusBench{answers: map[string]error{}, hangs: map[string]bool{}, asked: map[string]int{}}
 		work := background.NewGroup(t.Context())
 		c.bench = newBench(t, func(o *Options) {
-			o.Background, o.Status = work, c.status
+			k := &statusKernel{Kernel: drivertest.NewKernel(), status: c.status}
+			o.Background, o.Status = work, operations.New(t.Context(), k, operations.Limits{}).Status
 			healthChanged := o.HealthChanged
 			o.HealthChanged = func(ctx context.Context, ref attachment.NetworkRef, uid types.UID, why error) {
 				c.mu.Lock()
@@ -81,6 +83,16 @@ func (c *statusBench) begin(t *testing.T) {
 		}
 	})
 	synctest.Wait()
+}
+
+// statusKernel has plugins with a STATUS.
+type statusKernel struct {
+	*drivertest.Kernel
+	status func(context.Context, json.RawMessage) error
+}
+
+func (k *statusKernel) Status(ctx context.Context, conflist json.RawMessage) error {
+	return k.status(ctx, conflist)
 }
 
 func (c *statusBench) status(ctx context.Context, conflist json.RawMessage) error {
@@ -203,7 +215,7 @@ func TestHangingPluginIsUnhealthy(t *testing.T) {
 		c.add("well", newConf)
 		c.begin(t)
 		drivertest.Same(t, "while it hangs at the start", nil, c.published())
-		after(statusLimit + debounce)
+		after(operations.StatusLimit + debounce)
 		drivertest.Same(t, "after its time", []string{"default-well"}, c.published())
 		c.add("late", newConf)
 		after(3 * debounce)
@@ -218,7 +230,7 @@ func TestHangingPluginIsUnhealthy(t *testing.T) {
 // whose plugins are not asked in time are published without an answer.
 func TestManyHangingPlugins(t *testing.T) {
 	inStatusBench(t, func(t *testing.T, c *statusBench) {
-		const many = 10 * statusAtOnce
+		const many = 10 * operations.Workers
 		for i := range many {
 			name := fmt.Sprintf("n%02d", i)
 			c.hangs[name] = true
@@ -226,10 +238,10 @@ func TestManyHangingPlugins(t *testing.T) {
 		}
 		c.begin(t)
 		after(firstAnswer + debounce)
-		drivertest.Same(t, "published without an answer", many-statusAtOnce, len(c.published()))
-		after(10 * statusLimit)
+		drivertest.Same(t, "published without an answer", many-operations.Workers, len(c.published()))
+		after(10 * operations.StatusLimit)
 		drivertest.Same(t, "published in the end", 0, len(c.published()))
-		drivertest.Same(t, "at a time", statusAtOnce, c.most)
+		drivertest.Same(t, "at a time", operations.Workers, c.most)
 	})
 }
 

@@ -1,4 +1,4 @@
-package driver
+package operations
 
 import (
 	"sync"
@@ -13,32 +13,32 @@ const overtime = 35 * time.Second
 
 // inFlight counts operations that run. The zero value has none.
 type inFlight struct {
-	mu         sync.Mutex
-	operations map[*operation]struct{}
+	mu      sync.Mutex
+	running map[*Begun]struct{}
 }
 
-// operation is an operation that runs, with its limit.
-type operation struct {
-	begun time.Time
-	limit time.Duration
+// Begun is an operation that runs, with its limit.
+type Begun struct {
+	At    time.Time
+	Limit time.Duration
 }
 
-// stuck reports whether the operation has not ended some time after its limit.
-func (o operation) stuck(now time.Time) bool { return now.Sub(o.begun) > o.limit+overtime }
+// Stuck reports whether the operation has not ended some time after its limit.
+func (o Begun) Stuck(now time.Time) bool { return now.Sub(o.At) > o.Limit+overtime }
 
 // begin adds an operation and returns the function that removes it.
 func (f *inFlight) begin(limit time.Duration) (end func()) {
-	o := &operation{begun: time.Now(), limit: limit}
+	o := &Begun{time.Now(), limit}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.operations == nil {
-		f.operations = map[*operation]struct{}{}
+	if f.running == nil {
+		f.running = map[*Begun]struct{}{}
 	}
-	f.operations[o] = struct{}{}
+	f.running[o] = struct{}{}
 	return func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		delete(f.operations, o)
+		delete(f.running, o)
 	}
 }
 
@@ -46,10 +46,10 @@ func (f *inFlight) begin(limit time.Duration) (end func()) {
 func (f *inFlight) queue(now time.Time) metrics.Queue {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	q := metrics.Queue{Length: len(f.operations)}
-	for o := range f.operations {
-		q.Oldest = max(q.Oldest, now.Sub(o.begun))
-		if o.stuck(now) {
+	q := metrics.Queue{Length: len(f.running)}
+	for o := range f.running {
+		q.Oldest = max(q.Oldest, now.Sub(o.At))
+		if o.Stuck(now) {
 			q.Stuck++
 		}
 	}

@@ -1,4 +1,4 @@
-package attach
+package operations
 
 import (
 	"time"
@@ -14,9 +14,6 @@ const (
 	// DetachTime is the time in which the DELs of a sandbox, or of a claim, with usual
 	// networks begin.
 	DetachTime = 35 * time.Second
-	// RollbackTime is the time in which the DELs after a failed attach begin. One that
-	// does not stays in its record.
-	RollbackTime = 500 * time.Millisecond
 )
 
 // Limits are the times after which one ADD and one DEL are ended.

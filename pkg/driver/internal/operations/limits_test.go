@@ -1,4 +1,4 @@
-package attach
+package operations
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package driver
+package operations
 
 import (
 	"context"
@@ -9,9 +9,9 @@ import (
 	"testing/synctest"
 )
 
-// TestPodLocksHoldOnePodAtATime needs -race: the counter has no other guard.
-func TestPodLocksHoldOnePodAtATime(t *testing.T) {
-	locks := newPodLocks()
+// TestLocksHoldOnePodAtATime needs -race: the counter has no other guard.
+func TestLocksHoldOnePodAtATime(t *testing.T) {
+	locks := newLocks(1, "the pod")
 	lock := func(uid string) func() {
 		unlock, err := locks.lock(t.Context(), uid)
 		if err != nil {
@@ -38,16 +38,16 @@ func TestPodLocksHoldOnePodAtATime(t *testing.T) {
 	}
 	unlock()
 	wg.Wait()
-	if len(locks.locks) != 0 {
-		t.Errorf("%d locks are kept", len(locks.locks))
+	if len(locks.byID) != 0 {
+		t.Errorf("%d locks are kept", len(locks.byID))
 	}
 }
 
-// TestPodLockYields checks that a yielding holder ends for lock, whenever lock is called, and
+// TestLockYields checks that a yielding holder ends for lock, whenever lock is called, and
 // not for another yielding one.
-func TestPodLockYields(t *testing.T) {
+func TestLockYields(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		locks := newPodLocks()
+		locks := newLocks(1, "the pod")
 		held, release, err := locks.lockYielding(t.Context(), "a")
 		if err != nil {
 			t.Fatal(err)
@@ -61,7 +61,7 @@ func TestPodLockYields(t *testing.T) {
 				return
 			}
 			defer release()
-			if !errors.Is(context.Cause(second), errGoesFirst) {
+			if !errors.Is(context.Cause(second), ErrGoesFirst) {
 				<-second.Done()
 			}
 			order <- "second"
@@ -80,15 +80,15 @@ func TestPodLockYields(t *testing.T) {
 			order <- "lock"
 		})
 		synctest.Wait()
-		if !errors.Is(context.Cause(held), errGoesFirst) {
+		if !errors.Is(context.Cause(held), ErrGoesFirst) {
 			t.Errorf("it does not yield: %v", context.Cause(held))
 		}
 		release()
 		wg.Wait()
 		<-order
 		<-order
-		if len(locks.locks) > 0 {
-			t.Errorf("remembered: %v", locks.locks)
+		if len(locks.byID) > 0 {
+			t.Errorf("remembered: %v", locks.byID)
 		}
 		free, release, err := locks.lockYielding(t.Context(), "a")
 		if err != nil || free.Err() != nil {
