@@ -72,10 +72,10 @@ func Open(dir, bootID string) (*Store, []Damaged, error) {
 // Try returns the error with which Load, or the first change after it, would fail. It changes no record, and
 // another process may write to the directory meanwhile.
 func (s *Store) Try() error {
-	if err := s.makeDirs(); err != nil {
+	if err := makeDirs(s.dir); err != nil {
 		return err
 	}
-	for _, d := range s.dirs() {
+	for _, d := range dirsOf(s.dir) {
 		if err := atomicfile.Try(filepath.Join(d, "try"), nil, fileMode); err != nil {
 			return reason.Errorf(reason.StateNotWritten, "writing to the state directory: %w", err)
 		}
@@ -83,13 +83,13 @@ func (s *Store) Try() error {
 	return refuseLaterVersions(claimsDir(s.dir), pendingDir(s.dir))
 }
 
-// dirs returns the directories of the files of the state.
-func (s *Store) dirs() []string {
-	return []string{claimsDir(s.dir), pendingDir(s.dir), damagedDir(s.dir)}
+// dirsOf returns the directories of the files of the state.
+func dirsOf(dir string) []string {
+	return []string{claimsDir(dir), pendingDir(dir), damagedDir(dir)}
 }
 
-func (s *Store) makeDirs() error {
-	for _, d := range s.dirs() {
+func makeDirs(dir string) error {
+	for _, d := range dirsOf(dir) {
 		if err := atomicfile.MkdirAll(d, 0o700); err != nil {
 			return reason.Errorf(reason.StateNotWritten, "making the state directory: %w", err)
 		}
@@ -102,7 +102,7 @@ func (s *Store) makeDirs() error {
 // Load moves files away that are damaged and returns them; they are not an error. It refuses
 // files of an unknown format version and leaves all files as they are: what they say is not lost.
 func (s *Store) Load() ([]Damaged, error) {
-	if err := s.makeDirs(); err != nil {
+	if err := makeDirs(s.dir); err != nil {
 		return nil, err
 	}
 	if err := refuseLaterVersions(claimsDir(s.dir), pendingDir(s.dir)); err != nil {
