@@ -75,7 +75,7 @@ func (s *Store) Try() error {
 	if err := makeDirs(s.dir); err != nil {
 		return err
 	}
-	for _, d := range stateDirs(s.dir) {
+	for _, d := range dirsOf(s.dir) {
 		if err := atomicfile.Try(filepath.Join(d, "try"), nil, fileMode); err != nil {
 			return reason.Errorf(reason.StateNotWritten, "writing to the state directory: %w", err)
 		}
@@ -83,13 +83,13 @@ func (s *Store) Try() error {
 	return refuseLaterVersions(claimsDir(s.dir), pendingDir(s.dir))
 }
 
-// stateDirs returns the directories of the files of the state.
-func stateDirs(dir string) []string {
+// dirsOf returns the directories of the files of the state.
+func dirsOf(dir string) []string {
 	return []string{claimsDir(dir), pendingDir(dir), damagedDir(dir)}
 }
 
 func makeDirs(dir string) error {
-	for _, d := range stateDirs(dir) {
+	for _, d := range dirsOf(dir) {
 		if err := atomicfile.MkdirAll(d, 0o700); err != nil {
 			return reason.Errorf(reason.StateNotWritten, "making the state directory: %w", err)
 		}

@@ -43,6 +43,29 @@ func (n *node) endsBy(t *testing.T) {
 	}
 }
 
+// ends waits until a driver has ended, and returns why.
+func (n *node) ends(t *testing.T) error {
+	t.Helper()
+	select {
+	case err := <-n.ended:
+		n.ended <- err
+		return err
+	case <-time.After(tolerant):
+		t.Fatal("it has not ended")
+		return nil
+	}
+}
+
+// goesOn fails the test if a driver has ended.
+func (n *node) goesOn(t *testing.T) {
+	t.Helper()
+	select {
+	case err := <-n.ended:
+		t.Fatalf("the working driver has ended: %v", err)
+	default:
+	}
+}
+
 // TestHandOver starts a driver beside another: it takes over what that has attached, and the
 // kubelet's calls. The first driver, when it is started again, does not ask for the directory, and
 // takes it when the second has ended.
@@ -71,11 +94,7 @@ func TestHandOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	drivertest.Same(t, "interfaces", map[string]bool{}, first.k.Has)
-	select {
-	case err := <-second.ended:
-		t.Fatalf("the second driver has ended: %v", err)
-	default:
-	}
+	second.goesOn(t)
 	if err := second.stop(); err != nil {
 		t.Error(err)
 	}
@@ -213,26 +232,21 @@ func TestBrokenSuccessor(t *testing.T) {
 				if err := first.runSandbox(t, podNo(1)); err != nil {
 					t.Fatal(err)
 				}
-				err := <-second.ended
+				err := second.ends(t)
 				if err == nil || !strings.Contains(err.Error(), tt.says) {
 					t.Errorf("it ends by %v, want %q", err, tt.says)
 				}
 				if second.nri.begun.Load() {
 					t.Error("it has connected to the runtime")
 				}
-				second.ended <- err
 				_ = second.stop()
+				first.goesOn(t)
 				first.awaitAttach(t)
 				if err := first.runtime.StopPodSandbox(t.Context(), &nri.StopPodSandboxRequest{Pod: podNo(1)}); err != nil {
 					t.Fatal(err)
 				}
 			}
 			first.unprepare(t, c)
-			select {
-			case err := <-first.ended:
-				t.Fatalf("the working driver has ended: %v", err)
-			default:
-			}
 			if now := first.Driver.runtime.state(); !now.up || now.since != connected {
 				t.Errorf("its connection to the runtime: %+v, want that of %s", now, connected)
 			}
@@ -258,7 +272,7 @@ func TestSuccessorThatEndsAgainAndAgain(t *testing.T) {
 		holder.endsBy(t)
 		broken.serves(t)
 		broken.fail(errors.New("broken"))
-		if err := <-broken.ended; err == nil || errors.Is(err, ErrHandedOver) {
+		if err := broken.ends(t); err == nil || errors.Is(err, ErrHandedOver) {
 			t.Fatalf("it ends by %v", err)
 		}
 		holder = holder.beside(t, "first") // as after AwaitSuccessorEnd
@@ -272,12 +286,8 @@ func TestSuccessorThatEndsAgainAndAgain(t *testing.T) {
 		}
 		return nil
 	})
+	holder.goesOn(t)
 	holder.prepare(t, c)
-	select {
-	case err := <-holder.ended:
-		t.Fatalf("the working driver has ended: %v", err)
-	default:
-	}
 	if err := holder.stop(); err != nil {
 		t.Error(err)
 	}
@@ -286,6 +296,29 @@ func TestSuccessorThatEndsAgainAndAgain(t *testing.T) {
 		t.Error(err)
 	}
 	holder.runtime.Stop()
+}
+
+// TestBrokenSuccessorOfOneThatCannotHandOver starts a driver that cannot begin beside one without a socket. It
+// must not become ready, because the rollout would end the other then.
+func TestBrokenSuccessorOfOneThatCannotHandOver(t *testing.T) {
+	c := claim("a", "blue")
+	first := startNode(t, c)
+	first.serves(t)
+	become(t, func() error { return os.Remove(filepath.Join(first.cfg.StateDir, "handover.sock")) })
+	cfg := first.cfg
+	cfg.PodUID = "second"
+	cfg.KubeletRegistryDir += "-missing"
+	second := &node{k: first.k, runtime: first.runtime}
+	second.run(t, cfg, first.clients)
+	if err := second.ends(t); err == nil || second.successor.waiting.Load().ready {
+		t.Errorf("it ends by %v, and was %+v", err, second.successor.waiting.Load())
+	}
+	_ = second.stop()
+	first.goesOn(t)
+	if err := first.stop(); err != nil {
+		t.Error(err)
+	}
+	first.runtime.Stop()
 }
 
 // TestDriverThatNeverIsQuiet checks that a driver is asked to end its operations after it has

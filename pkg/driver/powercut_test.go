@@ -230,17 +230,17 @@ func powerCutSteps(t *testing.T, dir string, want *state, keys *[]checkpoint.Key
 			return s, err
 		}},
 		step("the owner", false, func(*checkpoint.Store) error { return owned(true) }),
-		step("preparing pod a", false, func(s *checkpoint.Store) error { return s.Put(preparedIn("a", "net1", "net2")) }),
-		step("preparing pod b", false, func(s *checkpoint.Store) error { return s.Put(preparedIn("b", "net1")) }),
+		step("preparing pod a", false, func(s *checkpoint.Store) error { return s.Put(preparedNamed("a", "net1", "net2")) }),
+		step("preparing pod b", false, func(s *checkpoint.Store) error { return s.Put(preparedNamed("b", "net1")) }),
 		attaching("a"), attached("a"), attaching("b"),
 		step("a pod without a claim", false, func(s *checkpoint.Store) error {
-			of := preparedIn("c", "net1")
+			of := preparedNamed("c", "net1")
 			of[0].Claim = attachment.ClaimRef{}
 			return s.PutUnclaimed(of, sandbox("c"))
 		}),
 		attaching("c"), attached("c"),
 		step("a DEL of Multus is pending", false, func(s *checkpoint.Store) error {
-			_, err := checkpoint.NewAdoptions(s).AdoptDELs([]checkpoint.Adopted{{Prepared: preparedIn("m", "net1")[0]}}, sandbox("m"), "its sandbox is gone")
+			_, err := checkpoint.NewAdoptions(s).AdoptDELs([]checkpoint.Adopted{{Prepared: preparedNamed("m", "net1")[0]}}, sandbox("m"), "its sandbox is gone")
 			return err
 		}),
 		step("the DEL of pod a is pending", true, func(s *checkpoint.Store) error {
@@ -257,13 +257,13 @@ func powerCutSteps(t *testing.T, dir string, want *state, keys *[]checkpoint.Key
 		step("another owner", false, func(*checkpoint.Store) error { return owned(false) }),
 		step("the first owner", false, func(*checkpoint.Store) error { return owned(true) }),
 		step("preparing a device", false, func(s *checkpoint.Store) error {
-			of := preparedIn("d", "net1")
+			of := preparedNamed("d", "net1")
 			of[0].DeviceOnly, of[0].Hardware = true, &attachment.Hardware{}
 			return s.Put(of)
 		}),
 		step("its use", false, func(s *checkpoint.Store) error { return s.MarkDeviceInUse(keysOf(s, "d"), sandbox("d")) }),
 		step("a network of a running pod", false, func(s *checkpoint.Store) error {
-			of := preparedIn("e", "net7")
+			of := preparedNamed("e", "net7")
 			of[0].Claim = attachment.ClaimRef{}
 			_, err := checkpoint.NewEdits(s).AddLive(of[0], sandbox("e"))
 			return err
@@ -277,8 +277,8 @@ func podRef(name string) attachment.PodRef {
 	return attachment.PodRef{Namespace: "default", Name: name, UID: name + "-uid"}
 }
 
-// preparedIn returns the attachments of the one claim of a pod.
-func preparedIn(pod string, interfaces ...string) (out []attachment.Prepared) {
+// preparedNamed returns the attachments of the one claim of a pod.
+func preparedNamed(pod string, interfaces ...string) (out []attachment.Prepared) {
 	for i, name := range interfaces {
 		out = append(out, attachment.Prepared{
 			Claim: attachment.ClaimRef{Namespace: "default", Name: pod + "-claim", UID: pod + "-claim-uid"}, Pod: podRef(pod),

@@ -180,7 +180,9 @@ func startRuntime(t *testing.T, dir string) *adaptation.Adaptation {
 func (n *node) prepare(t *testing.T, claim *resourceapi.ResourceClaim) {
 	t.Helper()
 	request := &drapb.NodePrepareResourcesRequest{Claims: []*drapb.Claim{{Namespace: claim.Namespace, Name: claim.Name, Uid: string(claim.UID)}}}
-	answer, err := n.kubelet.NodePrepareResources(t.Context(), request, grpc.WaitForReady(true))
+	ctx, cancel := context.WithTimeout(t.Context(), tolerant)
+	defer cancel()
+	answer, err := n.kubelet.NodePrepareResources(ctx, request, grpc.WaitForReady(true))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -232,7 +232,7 @@ func (u *unclaimedPods) isServed(sandbox attachment.Sandbox, networks []attachme
 // a node of nadra's. Nothing is attached to the host's network, and a sandbox that has begun is not refused.
 func (w *owner) concerned(s liveSandbox, policy UnclaimedPolicy) bool {
 	return strings.TrimSpace(ptr.Deref(s.Networks, "")) != "" && s.NetNS != "" && policy != AllowUnclaimed && !w.exempts(s.Pod.String()) &&
-		!(s.begun && policy == RefuseUnclaimed)
+		(!s.begun || policy != RefuseUnclaimed)
 }
 
 // unclaimedNetworks returns the networks that a pod without a claim gets by its annotation's text on a
