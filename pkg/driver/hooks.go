@@ -169,9 +169,16 @@ func (h *hooks) detach(ctx context.Context, pod *nri.PodSandbox) error {
 		return nil
 	}
 	sandbox := h.sandboxes.of(pod)
-	err, ok := received(ctx, h, h.detacher.detachSandbox(sandbox))
+	done := h.detacher.detachSandbox(sandbox)
+	err, ok := received(ctx, h, done)
 	if !ok {
-		klog.FromContext(podlog.WithPod(ctx, sandbox.Pod)).Info("Detaching continues", "sandbox", sandbox.ID)
+		log := klog.FromContext(podlog.WithPod(ctx, sandbox.Pod)).WithValues("sandbox", sandbox.ID)
+		log.Info("Detaching continues")
+		h.detacher.operations.Go(func(context.Context) {
+			if err := <-done; err != nil {
+				log.Error(err, "Detaching failed; it is tried again")
+			}
+		})
 	}
 	return err
 }

@@ -16,7 +16,6 @@ import (
 	nrilog "github.com/containerd/nri/pkg/log"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	drapb "k8s.io/kubelet/pkg/apis/dra/v1"
 
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
@@ -53,20 +52,13 @@ func startNadra(ctx context.Context, w *world) (*nadra, error) {
 	if err := n.startProcess(w); err != nil {
 		return nil, errors.Join(fmt.Errorf("starting nadra-node: %w", err), n.stop())
 	}
-	err := eventually(ctx, time.Minute, func(ctx context.Context) error {
+	err := eventually(ctx, time.Minute, func(context.Context) error {
 		if err := n.running(); err != nil {
 			return err
 		}
-		list, err := w.kube.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{})
-		if err == nil && len(list.Items) == 0 {
-			err = errors.New("nadra-node has published nothing yet")
-		}
-		return err
+		return n.connect()
 	})
 	if err != nil {
-		return nil, errors.Join(err, n.stop())
-	}
-	if err := n.connect(); err != nil {
 		return nil, errors.Join(err, n.stop())
 	}
 	return n, nil
