@@ -19,6 +19,8 @@ import (
 )
 
 const (
+	// portWait is how long another process may have the port.
+	portWait = 10 * time.Second
 	// portPoll is the pause between tries to open the port.
 	portPoll = 50 * time.Millisecond
 	// headerTime limits the reading of a request's header. There is no limit for the
@@ -54,19 +56,15 @@ func (m *withMetrics) Ready() []driver.Check {
 	return append(checks, c)
 }
 
-// serveHTTP serves --http-address until ctx ends, and calls opened when it does. While another process has the
-// port, it waits. Failures are only logged, because they keep no pod from its networks: the driver is not ready
-// without the port.
+// serveHTTP serves --http-address until ctx ends, and calls opened when it does. It returns an error if it cannot listen. Later
+// failures are only logged, because they keep no pod from its networks.
 func (o options) serveHTTP(ctx context.Context, d healthy, opened func()) error {
 	if o.httpAddress == "" {
 		return nil
 	}
 	listener, err := listen(ctx, o.httpAddress)
 	if err != nil {
-		if ctx.Err() == nil {
-			klog.FromContext(ctx).Error(err, "Nothing is served: choose another --http-address, or none", "address", o.httpAddress)
-		}
-		return nil
+		return unlessEnded(ctx, fmt.Errorf("listening on --http-address %s: %w: free the port, choose another one, or serve nothing (--http-address=)", o.httpAddress, err))
 	}
 	opened()
 	server := &http.Server{Handler: o.handler(d), ReadHeaderTimeout: headerTime, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10}
@@ -79,8 +77,10 @@ func (o options) serveHTTP(ctx context.Context, d healthy, opened func()) error 
 	return nil
 }
 
-// listen opens the address. It retries while another process has the port.
+// listen opens the address. It retries for portWait while another process has the port.
 func listen(ctx context.Context, address string) (net.Listener, error) {
+	ctx, cancel := context.WithTimeout(ctx, portWait)
+	defer cancel()
 	var config net.ListenConfig
 	for {
 		l, err := config.Listen(ctx, "tcp", address)

@@ -161,7 +161,8 @@ func TestPortOfTheManifests(t *testing.T) {
 	}
 }
 
-// The port may be the one before's for a moment, and an address may never be opened. Neither ends the driver.
+// The port may be the one before's for a moment; another's ends the driver in
+// words.
 func TestPort(t *testing.T) {
 	before, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -208,10 +209,8 @@ func TestPort(t *testing.T) {
 	} else {
 		again.Close()
 	}
-	for _, address := range []string{"", "192.0.2.1:1"} { // the second is no address of this machine
-		if err := parsed(t, "--http-address="+address).serveHTTP(t.Context(), fakeDriver{}, func() { t.Error("opened") }); err != nil {
-			t.Errorf("%q: %v", address, err)
-		}
+	if err := parsed(t, "--http-address=").serveHTTP(t.Context(), fakeDriver{}, func() { t.Error("opened") }); err != nil {
+		t.Error(err)
 	}
 }
 
