@@ -29,12 +29,19 @@ func TestRun(t *testing.T) {
 		"as much as is allowed":    {1 << 10, allocate(maxBytes), 0},
 		"more than is allowed":     {1 << 10, allocate(maxBytes + 2*maxPerByte<<10), 1},
 		"the same for large input": {4 << 10, allocate(maxBytes + 2*maxPerByte<<10), 0},
-		"too long":                 {0, func() { time.Sleep(maxTime + time.Millisecond) }, 1},
+		"another program's time":   {0, func() { time.Sleep(maxTime + time.Millisecond) }, 0},
+		"too long":                 {0, func() { work(t, maxTime+time.Millisecond) }, 1},
 	} {
 		f := &failures{TB: t}
 		Run(f, tt.input, tt.do)
 		if f.count != tt.want {
 			t.Errorf("%s: %d errors, want %d", name, f.count, tt.want)
 		}
+	}
+}
+
+// work uses CPU time.
+func work(t *testing.T, d time.Duration) {
+	for end := cpuTime(t) + d; cpuTime(t) < end; {
 	}
 }
