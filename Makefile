@@ -269,8 +269,9 @@ faults-newest-nri: ## the same with the newest NRI in containerd, with fewer pod
 faults-crio: export NADRA_RUNTIME := crio
 faults-crio: ## the same with CRI-O, with fewer pods
 faults-newest-nri faults-crio: export FAULT_PODS := $(or $(FAULT_PODS),60)
+faults-newest-nri faults-crio: export FAULT_EDITS := $(or $(FAULT_EDITS),200)
 faults-newest-nri faults-crio: $(BIN)/faults/nadra-node.tar
-	$(call on-clusters,./test/faults/...,-run 'TestFaults$$',fault-suite|upstream)
+	$(call on-clusters,./test/faults/...,-run 'Test(Faults|EditsUnderFaults)$$',fault-suite|upstream)
 
 monitoring: ## alerts and dashboards against Debian's Prometheus, which is unpacked into bin/
 	$(call on-clusters,./test/monitoring)

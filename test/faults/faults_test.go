@@ -224,6 +224,10 @@ func (s *suite) deleteAll() []string {
 		return nil
 	})
 	if err == nil {
+		err = persist(s.ctx, "deleting all claims", func(ctx context.Context) error {
+			return s.Kube.ResourceV1().ResourceClaims(s.ns).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
+		})
+		s.must(err)
 		return nil
 	}
 	var stuck []string

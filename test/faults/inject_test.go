@@ -3,7 +3,9 @@
 package faults
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -19,6 +21,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/nadra-dev/nadra/internal/failpoint"
@@ -42,10 +45,11 @@ type injector struct {
 
 func newInjector(s *suite) *injector {
 	in := &injector{suite: s, over: make(chan struct{}), busy: map[kind]*sync.Mutex{}, reached: map[string]bool{}}
-	for _, k := range []kind{chaosADD, chaosDEL, fillDisk, writeProtect, takePlugin, stopAPIServer} {
+	for _, k := range []kind{chaosADD, chaosDEL, writeProtect, takePlugin, stopAPIServer, brokenRollOut} {
 		in.busy[k] = &sync.Mutex{}
 	}
 	in.busy[fillDisk] = in.busy[writeProtect] // a read-only file system cannot be filled
+	in.busy[slowAPIServer] = in.busy[stopAPIServer]
 	return in
 }
 
@@ -114,9 +118,15 @@ func (in *injector) do(f fault) error {
 		return in.during(f,
 			func() error { return control.Kill(ctx, cluster.APIServer, unix.SIGSTOP) },
 			func() error { return control.Kill(context.WithoutCancel(ctx), cluster.APIServer, unix.SIGCONT) })
-	case reboot:
+	case slowAPIServer:
+		var end func() error
+		return in.during(f, func() (err error) { end, err = in.slowDown(control); return err }, func() error { return end() })
+	case brokenRollOut:
+		var end func() error
+		return in.during(f, func() (err error) { end, err = in.breakDriver(f.what); return err }, func() error { return end() })
+	case cutPower:
 		in.runtimeKilled.Store(true)
-		return in.reboot()
+		return in.cutPower()
 	}
 	return fmt.Errorf("no such fault: %s", f.kind)
 }
@@ -159,9 +169,82 @@ func bringUp(ctx context.Context, m *cluster.Machine, name string) error {
 	}
 }
 
-func (in *injector) reboot() error {
+// slowDown lets the API server run for a fifth of the time only, and kills the driver, which then starts with
+// an API server that answers late.
+func (in *injector) slowDown(control *cluster.Machine) (end func() error, err error) {
+	if err := in.signalDriver("KILL"); err != nil && !errors.Is(err, errNothing) {
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(context.WithoutCancel(in.ctx))
+	slowed := make(chan error, 1)
+	go func() {
+		var err error
+		for err == nil && ctx.Err() == nil {
+			err = control.Kill(context.WithoutCancel(ctx), cluster.APIServer, unix.SIGSTOP)
+			pause(ctx, 240*time.Millisecond)
+			err = errors.Join(err, control.Kill(context.WithoutCancel(ctx), cluster.APIServer, unix.SIGCONT))
+			pause(ctx, 60*time.Millisecond)
+		}
+		slowed <- err
+	}()
+	return func() error { stop(); return <-slowed }, nil
+}
+
+// breakDriver rolls out the driver with an argument with which it cannot begin. The driver before serves until
+// the end, when the arguments are as they were.
+func (in *injector) breakDriver(argument string) (end func() error, err error) {
+	drivers := in.Kube.AppsV1().DaemonSets("nadra")
+	var before []string
+	err = persist(in.ctx, "reading the driver's DaemonSet", func(ctx context.Context) error {
+		d, err := drivers.Get(ctx, "nadra-node", metav1.GetOptions{})
+		if err == nil {
+			before = d.Spec.Template.Spec.Containers[0].Args
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	set := func(args []string) error {
+		patch, err := json.Marshal([]map[string]any{{"op": "replace", "path": "/spec/template/spec/containers/0/args", "value": args}})
+		if err != nil {
+			return err
+		}
+		return persist(in.ctx, "changing the driver's arguments", func(ctx context.Context) error {
+			_, err := drivers.Patch(ctx, "nadra-node", types.JSONPatchType, patch, metav1.PatchOptions{})
+			return err
+		})
+	}
+	return func() error { return set(before) }, set(append(slices.Clone(before), argument))
+}
+
+// cutPower reboots the node without the driver's last writes that were not yet on its disk.
+func (in *injector) cutPower() error {
 	in.healing.Wait() // healing must find the node
-	return in.node.Reboot(in.ctx)
+	if err := in.signalDriver("STOP"); err != nil && !errors.Is(err, errNothing) {
+		return err
+	}
+	image := filepath.Join(disk(in.Cluster.Dir(), in.node), stateImage)
+	onDisk, err := steady(image)
+	if err != nil {
+		return err
+	}
+	var writeErr error
+	err = cluster.LosePower(in.ctx, in.node, func() {
+		writeErr = errors.Join(os.Remove(image), os.WriteFile(image, onDisk, 0o600))
+	})
+	return errors.Join(err, writeErr)
+}
+
+// steady reads a file until it has not changed meanwhile.
+func steady(path string) (content []byte, err error) {
+	for range 20 {
+		last := content
+		if content, err = os.ReadFile(path); err != nil || bytes.Equal(content, last) {
+			return content, err
+		}
+	}
+	return nil, fmt.Errorf("%s changes all the time", path)
 }
 
 // arm makes the driver die when it reaches a fail point.

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/nadra-dev/nadra/test/lab"
@@ -38,7 +40,11 @@ type life struct {
 	init, second, unreferenced bool
 	// never is restartPolicy Never.
 	never bool
-	grace int64
+	// named has the pod refer to claims by name, which it leaves to the pod that is created again.
+	named bool
+	// debugged adds an ephemeral container to the pod when it is Ready.
+	debugged bool
+	grace    int64
 	// early ends the pod after linger, ready or not; otherwise linger begins
 	// when it is Ready.
 	early  bool
@@ -60,6 +66,8 @@ func drawLife(r *rand.Rand, number, pods int) life {
 		second:       r.IntN(6) == 0,
 		unreferenced: r.IntN(10) == 0,
 		never:        r.IntN(8) == 0,
+		named:        r.IntN(4) == 0,
+		debugged:     r.IntN(6) == 0,
 		grace:        1 + r.Int64N(2),
 		early:        r.IntN(5) == 0,
 		linger:       between(r, 200*time.Millisecond, 4*time.Second),
@@ -117,6 +125,11 @@ func (l life) pod(namespace string) *corev1.Pod {
 		claims = append(claims, corev1.ResourceClaim{Name: name})
 		p.Spec.ResourceClaims = append(p.Spec.ResourceClaims, corev1.PodResourceClaim{Name: name, ResourceClaimTemplateName: ptr.To(template)})
 	}
+	if l.named {
+		for i, claim := range l.namedClaims(namespace) {
+			p.Spec.ResourceClaims[i].ResourceClaimTemplateName, p.Spec.ResourceClaims[i].ResourceClaimName = nil, ptr.To(claim.Name)
+		}
+	}
 	p.Spec.Volumes = []corev1.Volume{{Name: "reports", VolumeSource: corev1.VolumeSource{
 		HostPath: &corev1.HostPathVolumeSource{Path: suiteDir},
 	}}}
@@ -132,6 +145,20 @@ func (l life) pod(namespace string) *corev1.Pod {
 		p.Spec.InitContainers = []corev1.Container{l.container("init", "exit 0", claims)}
 	}
 	return p
+}
+
+// namedClaims makes the claims that the pod refers to by name.
+func (l life) namedClaims(namespace string) (claims []*resourceapi.ResourceClaim) {
+	if !l.named {
+		return nil
+	}
+	for i, name := range l.claims {
+		claims = append(claims, &resourceapi.ResourceClaim{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("%s-%d", l.name, i)},
+			Spec:       template(namespace, name).Spec.Spec,
+		})
+	}
+	return claims
 }
 
 // stay is what a container does once it has its interfaces: sleep, but heed

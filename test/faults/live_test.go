@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nadra-dev/nadra/test/lab"
 )
@@ -67,6 +68,18 @@ func (v *lives) begin(burst []life) {
 }
 
 func (v *lives) live(l life) error {
+	for _, claim := range l.namedClaims(v.ns) {
+		err := persist(v.ctx, "creating claim "+claim.Name, func(ctx context.Context) error {
+			_, err := v.Kube.ResourceV1().ResourceClaims(v.ns).Create(ctx, claim, metav1.CreateOptions{})
+			if apierrors.IsAlreadyExists(err) {
+				err = nil // by an earlier try, whose answer was lost
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
 	uid, err := v.create(l)
 	if err != nil {
 		return err
@@ -85,7 +98,17 @@ func (v *lives) live(l life) error {
 		if err != nil {
 			return err
 		}
-		return v.spend(l, again)
+		if err := v.spend(l, again); err != nil {
+			return err
+		}
+	}
+	for _, claim := range l.namedClaims(v.ns) {
+		err := persist(v.ctx, "deleting claim "+claim.Name, func(ctx context.Context) error {
+			return client.IgnoreNotFound(v.Kube.ResourceV1().ResourceClaims(v.ns).Delete(ctx, claim.Name, metav1.DeleteOptions{}))
+		})
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -95,8 +118,31 @@ func (v *lives) spend(l life, uid types.UID) error {
 	if !l.early {
 		v.await(func() bool { return decided(v.pod(l.name)) })
 	}
+	if l.debugged {
+		if err := v.debug(l, uid); err != nil {
+			return err
+		}
+	}
 	pause(v.ctx, l.linger)
 	return v.end(l, uid)
+}
+
+// debug adds an ephemeral container to a pod, unless the pod has gone meanwhile.
+func (v *lives) debug(l life, uid types.UID) error {
+	c := l.container("debug", stay, nil)
+	ctx, cancel := context.WithTimeout(v.ctx, naming)
+	defer cancel()
+	return persist(ctx, "adding an ephemeral container", func(ctx context.Context) error {
+		p, err := v.Kube.CoreV1().Pods(v.ns).Get(ctx, l.name, metav1.GetOptions{})
+		if err != nil || p.UID != uid || len(p.Spec.EphemeralContainers) > 0 {
+			return client.IgnoreNotFound(err)
+		}
+		p.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{
+			Name: c.Name, Image: c.Image, ImagePullPolicy: c.ImagePullPolicy, Command: c.Command, VolumeMounts: c.VolumeMounts,
+		}}}
+		_, err = v.Kube.CoreV1().Pods(v.ns).UpdateEphemeralContainers(ctx, l.name, p, metav1.UpdateOptions{})
+		return client.IgnoreNotFound(err)
+	})
 }
 
 // end deletes a pod. It does not wait for one that is recreated under its name, because the

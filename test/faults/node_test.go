@@ -19,6 +19,8 @@ import (
 const (
 	// stateDir is the driver's directory, on a file system of its own that can be filled.
 	stateDir = "/var/lib/nadra"
+	// stateImage is the file that this file system is in.
+	stateImage = "state.ext4"
 	// suiteDir has the files that the suite and its pods write on the node.
 	suiteDir = "/var/lib/nadra-faults"
 	// pluginDir has the node's CNI plugins.
@@ -35,17 +37,17 @@ func prepareNode(dir string) func(context.Context, *cluster.Node) error {
 		_, err := n.Exec(ctx, "sh", "-c", fmt.Sprintf(`set -e
 			if [ ! -d %[1]s ]; then
 				mkdir -p %[1]s/orders %[1]s/suite
-				truncate -s 16M %[1]s/state.ext4
-				mkfs.ext4 -q -m 0 %[1]s/state.ext4
+				truncate -s 16M %[1]s/%[6]s
+				mkfs.ext4 -q -m 0 %[1]s/%[6]s
 			fi
 			mkdir -p %[3]s %[4]s
-			mount -o loop %[1]s/state.ext4 %[2]s
+			mount -o loop %[1]s/%[6]s %[2]s
 			mount --bind %[1]s/orders %[3]s
 			mount --bind %[1]s/suite %[4]s
 			ip link add %[5]s type veth peer name %[5]sp
 			ip link set %[5]s up
 			ip link set %[5]sp up
-		`, disk(dir, n), stateDir, failpoint.Dir, suiteDir, master))
+		`, disk(dir, n), stateDir, failpoint.Dir, suiteDir, master, stateImage))
 		if err != nil {
 			return fmt.Errorf("preparing the node for faults: %w", err)
 		}

@@ -58,11 +58,13 @@ const (
 	writeProtect   kind = "write-protect state directory"
 	takePlugin     kind = "take away plugin"
 	stopAPIServer  kind = "stop API server"
-	reboot         kind = "reboot node"
+	slowAPIServer  kind = "start driver with a slow API server"
+	brokenRollOut  kind = "roll out a driver that cannot begin, by"
+	cutPower       kind = "cut the node's power"
 )
 
 // often has how often each fault happens in livesOfOften lives, and at least once in any
-// run. Every fail point and the reboot happen once in any run.
+// run. Every fail point and the power cut happen once in any run.
 var often = []struct {
 	kind      kind
 	what      []string
@@ -85,6 +87,8 @@ var often = []struct {
 	{kind: writeProtect, times: 2, low: time.Second, high: 4 * time.Second},
 	{kind: takePlugin, what: []string{"bridge", "macvlan", "host-local", "chaos"}, times: 4, low: time.Second, high: 4 * time.Second},
 	{kind: stopAPIServer, times: 4, low: time.Second, high: 4 * time.Second},
+	{kind: slowAPIServer, times: 4, low: 3 * time.Second, high: 8 * time.Second},
+	{kind: brokenRollOut, what: []string{"--gate-binary=/missing", "--kubelet-registry-dir=/missing", "--no-such-flag"}, times: 2, low: 4 * time.Second, high: 10 * time.Second},
 }
 
 const (
@@ -145,5 +149,5 @@ func drawFaults(r *rand.Rand, pods int) []fault {
 	}
 	r.Shuffle(len(faults), func(i, j int) { faults[i], faults[j] = faults[j], faults[i] })
 	middle := len(faults) / 2
-	return append(faults[:middle:middle], append([]fault{{kind: reboot}}, faults[middle:]...)...)
+	return append(faults[:middle:middle], append([]fault{{kind: cutPower}}, faults[middle:]...)...)
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 
@@ -85,14 +86,19 @@ func (s *suite) makeNetworks() {
 		s.must(s.CreateNAD(s.ctx, s.ns, letter, conf))
 		names = append(names, s.ns+"/"+letter)
 	}
-	for _, template := range templates {
-		var wants []lab.Want
-		for letter := range strings.SplitSeq(template, "-") {
-			wants = append(wants, lab.Want{Network: letter})
-		}
-		s.must(s.CreateTemplate(s.ctx, lab.Template(s.ns, template, wants...)))
+	for _, name := range templates {
+		s.must(s.CreateTemplate(s.ctx, template(s.ns, name)))
 	}
 	s.must(s.Published(s.ctx, names...))
+}
+
+// template makes the template whose name lists its networks.
+func template(namespace, name string) *resourceapi.ResourceClaimTemplate {
+	var wants []lab.Want
+	for letter := range strings.SplitSeq(name, "-") {
+		wants = append(wants, lab.Want{Network: letter})
+	}
+	return lab.Template(namespace, name, wants...)
 }
 
 // watchPods keeps s.pods as the API server has them.

@@ -245,7 +245,7 @@ func (s *suite) restoreClaims(ctx context.Context) error {
 func claimsWithoutStatus(p *corev1.Pod) []string {
 	var missing []string
 	for _, c := range p.Spec.ResourceClaims {
-		if p.Spec.NodeName != "" && !slices.ContainsFunc(p.Status.ResourceClaimStatuses, func(has corev1.PodResourceClaimStatus) bool { return has.Name == c.Name }) {
+		if p.Spec.NodeName != "" && c.ResourceClaimTemplateName != nil && !slices.ContainsFunc(p.Status.ResourceClaimStatuses, func(has corev1.PodResourceClaimStatus) bool { return has.Name == c.Name }) {
 			missing = append(missing, c.Name)
 		}
 	}
