@@ -168,7 +168,7 @@ func (f *fixture) questions(accounts map[string]*account) []question {
 // webhooks while no replica leads.
 func (f *fixture) rightsAreListed() {
 	uninstaller := filepath.Join(lab.Root(), "manifests", "drop-in", "uninstall", "rbac.yaml")
-	f.Kubectl("apply", "-f", uninstaller)
+	f.Kubectl("-n", lab.ControllerNamespace, "apply", "-f", uninstaller)
 	accounts := f.accounts("drop-in", "drop-in/uninstall")
 	if len(accounts) != 4 {
 		f.Fatalf("the manifests have the accounts %v", slices.Sorted(maps.Keys(accounts)))
@@ -188,7 +188,7 @@ func (f *fixture) rightsAreListed() {
 		}
 		f.Logf("%s: %d of %d questions are allowed, asked in %s", name, allowed, len(questions), since(began))
 	}
-	f.Kubectl("delete", "-f", uninstaller, "--timeout=60s")
+	f.Kubectl("-n", lab.ControllerNamespace, "delete", "-f", uninstaller, "--timeout=60s")
 }
 
 // answers asks the API server's authorizer.
