@@ -138,7 +138,7 @@ func (s *suite) recovered(staying map[string]life) []string {
 	}
 	for name := range staying {
 		switch p := s.pod(name); {
-		case wrong[name] != "" || ended(p):
+		case wrong[name] != "" || ended(p) || gateEnded(p):
 			continue
 		case lostContainer(p):
 			s.upstream.lostContainers++
@@ -161,7 +161,7 @@ func (s *suite) trouble(l life) string {
 	switch {
 	case p == nil:
 		return "it is gone"
-	case lab.IsReady(p), l.never && ended(p), lostContainer(p):
+	case lab.IsReady(p), l.never && ended(p), gateEnded(p), lostContainer(p):
 		return ""
 	}
 	return "it is not Ready"

@@ -50,7 +50,7 @@ type life struct {
 	early  bool
 	linger time.Duration
 	end    ending
-	// stays keeps the pod to the end of the run.
+	// stays keeps the pod, or the one that is created again, to the end of the run.
 	stays bool
 }
 
@@ -74,6 +74,9 @@ func drawLife(r *rand.Rand, number, pods int) life {
 		end:          []ending{graceful, graceful, graceful, forced, recreated, replaced}[r.IntN(6)],
 		stays:        r.IntN(max(10, pods/25)) == 0,
 	}
+	if l.named && l.pods() == 2 && r.IntN(2) == 0 {
+		l.stays = true // so that the end of the run finds a claim that has not moved
+	}
 	if l.unreferenced {
 		l.early, l.stays = true, false
 	}
@@ -86,7 +89,7 @@ func drawLife(r *rand.Rand, number, pods int) life {
 
 // pods returns how many pods a life creates.
 func (l life) pods() int {
-	if !l.stays && (l.end == recreated || l.end == replaced) {
+	if l.end == recreated || l.end == replaced {
 		return 2
 	}
 	return 1

@@ -84,6 +84,14 @@ func (v *lives) live(l life) error {
 	if err != nil {
 		return err
 	}
+	if l.pods() == 2 {
+		if err := v.spend(l, uid); err != nil {
+			return err
+		}
+		if uid, err = v.create(l); err != nil {
+			return err
+		}
+	}
 	if l.stays {
 		v.mu.Lock()
 		defer v.mu.Unlock()
@@ -92,15 +100,6 @@ func (v *lives) live(l life) error {
 	}
 	if err := v.spend(l, uid); err != nil {
 		return err
-	}
-	if l.end == recreated || l.end == replaced {
-		again, err := v.create(l)
-		if err != nil {
-			return err
-		}
-		if err := v.spend(l, again); err != nil {
-			return err
-		}
 	}
 	for _, claim := range l.namedClaims(v.ns) {
 		err := persist(v.ctx, "deleting claim "+claim.Name, func(ctx context.Context) error {
@@ -231,11 +230,20 @@ func (s *suite) await(so func() bool) {
 
 // decided reports whether a pod is Ready, or can never be.
 func decided(p *corev1.Pod) bool {
-	return p == nil || lab.IsReady(p) || ended(p) || lostContainer(p)
+	return p == nil || lab.IsReady(p) || ended(p) || gateEnded(p) || lostContainer(p)
 }
 
 func ended(p *corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded
+}
+
+// gateEnded reports whether the gate has refused a container of a pod that is never restarted, while another
+// one keeps the pod from ending. The gate does so when the container was created while the driver was away.
+func gateEnded(p *corev1.Pod) bool {
+	return p.Spec.RestartPolicy == corev1.RestartPolicyNever && slices.ContainsFunc(p.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
+		end := c.State.Terminated
+		return end != nil && end.Reason == "StartError" && strings.Contains(end.Message, "error running createRuntime hook #0: exit status 1, stdout: , stderr: nadra: ")
+	})
 }
 
 // state describes in a line why a pod is not Ready.

@@ -91,6 +91,27 @@ func TestLostContainer(t *testing.T) {
 	}
 }
 
+func TestGateEnded(t *testing.T) {
+	const refusal = "error during container init: error running createRuntime hook #0: exit status 1, stdout: , stderr: nadra: pod faults/a: network faults/b (net1), phase Attaching: [PluginFailed] …"
+	for _, tt := range []struct {
+		policy         corev1.RestartPolicy
+		ended, message string
+		want           bool
+	}{
+		{corev1.RestartPolicyNever, "StartError", refusal, true},
+		{corev1.RestartPolicyAlways, "StartError", refusal, false}, // the kubelet starts it again
+		{corev1.RestartPolicyNever, "Error", refusal, false},
+		{corev1.RestartPolicyNever, "StartError", "exec: /bin/sh: no such file", false},
+	} {
+		p := &corev1.Pod{Spec: corev1.PodSpec{RestartPolicy: tt.policy}, Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{
+			{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: tt.ended, Message: tt.message}}},
+		}}}
+		if got := gateEnded(p); got != tt.want {
+			t.Errorf("%s, %s %q: %t, want %t", tt.policy, tt.ended, tt.message, got, tt.want)
+		}
+	}
+}
+
 // noNamespaces finds the sandbox in the driver's refusal of one whose specification is lost.
 var noNamespaces = regexp.MustCompile(`(?s)` + regexp.QuoteMeta(lab.Code(reason.SandboxUnspecified)) + `.*? sandbox ([0-9a-f]{12})\b`)
 
