@@ -67,7 +67,7 @@ func TestFaults(t *testing.T) {
 	r.leaks = s.leaks(s.ctx, leftoverLimit)
 	findings := s.checker.all()
 	r.without = len(findings)
-	lastLines = r.String() + "\n" + s.upstream.String()
+	lastLines = strings.TrimPrefix(lastLines+"\n"+r.String()+"\n"+s.upstream.String(), "\n")
 
 	samples, containers := s.checker.seen()
 	t.Logf("the checker took %d samples and saw %d running containers", samples, containers)
