@@ -188,7 +188,7 @@ e2e-node: image ## the tests of e2e about the driver on a node
 	$(call on-clusters,./test/cluster/... ./test/e2e/...,-p 1 -skip '$(BESIDE_NODES)')
 
 # With CI's other lanes only the tests in which runtimes differ; RUN=. runs all.
-OF_RUNTIMES := ^Test(NetworksOfRunningPods|Path|OrderOverTwoClaims|Restarts|ManyNetworks|DefaultRoute|HostNetwork|RuntimeRestartKeepsPods|Gate.*|UngatedPodIsRefused|UnclaimedPodsAreRefused|PodsOfThinMultusAreAdopted|PodsWithoutAClaim.*|RequiredDriver.*|Doctor|DeviceHealth|DeletionReleasesTheGate|DELHasTheNamespaceThatTheRuntimeRemoved|NetworkStatusRefused|Burst)$$
+OF_RUNTIMES := ^Test(NetworksOfRunningPods|Path|OrderOverTwoClaims|Restarts|PowerOn|ManyNetworks|DefaultRoute|HostNetwork|RuntimeRestartKeepsPods|Gate.*|UngatedPodIsRefused|UnclaimedPodsAreRefused|PodsOfThinMultusAreAdopted|PodsWithoutAClaim.*|RequiredDriver.*|Doctor|DeviceHealth|DeletionReleasesTheGate|DELHasTheNamespaceThatTheRuntimeRemoved|NetworkStatusRefused|Burst)$$
 # Its test of adoption has the newest older release of Multus, so that each run has both.
 e2e-crio: export NADRA_RUNTIME := crio
 e2e-crio: export NADRA_MULTUS := 4.2
