@@ -71,7 +71,7 @@ func TestKeptFilesGo(t *testing.T) {
 	if err := s.MarkRefused(keys, "no"); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.DeleteClaim("a-uid"); err != nil {
+	if err := s.DeleteClaim("a-uid", s.ForClaim("a-uid")[0].Pod.UID); err != nil {
 		t.Fatal(err)
 	}
 	s.WaitSynced()

@@ -100,5 +100,5 @@ func (e Edits) forgetAdded(uid string, gone []Key) error {
 		return e.store.replace(uid, left, soon)
 	}
 	e.store.files.mu.Unlock()
-	return e.store.DeleteClaim(uid) // the caller holds the pod's lock, so nothing is added in between
+	return e.store.DeleteClaim(uid, uid) // the caller holds the pod's lock, so nothing is added in between
 }

@@ -34,7 +34,7 @@ func TestPendingDEL(t *testing.T) {
 	if r := s.All()[0]; r.NeedsDEL() {
 		t.Errorf("the record still needs a DEL: %+v", r)
 	}
-	if err := s.DeleteClaim(before.Claim.UID); err != nil {
+	if err := s.DeleteClaim(before.Claim.UID, before.Pod.UID); err != nil {
 		t.Fatal(err)
 	}
 	s = open(t, dir)

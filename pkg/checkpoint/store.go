@@ -149,17 +149,24 @@ func (s *Store) CountDamaged() int { return s.damaged.count() }
 // they stay as they are: a repeated Prepare neither forgets an attachment nor starts a
 // second one.
 func (s *Store) Put(prepared []attachment.Prepared) error {
-	return s.put(prepared, nil)
+	return s.put(prepared, nil, false)
+}
+
+// Replace adds the attachments of one claim as Put does, and first drops the claim's records, of which none may need
+// a DEL: nothing was attached by them, or what was is detached.
+func (s *Store) Replace(prepared []attachment.Prepared) error {
+	return s.put(prepared, nil, true)
 }
 
 // PutUnclaimed adds the attachments of a pod without a claim as Prepared, for one sandbox. If
 // the pod has such records already, they stay as they are.
 func (s *Store) PutUnclaimed(prepared []attachment.Prepared, sandbox attachment.Sandbox) error {
-	return s.put(prepared, &sandbox)
+	return s.put(prepared, &sandbox, false)
 }
 
-// put adds records of one file, with the sandbox if they are without a claim.
-func (s *Store) put(prepared []attachment.Prepared, sandbox *attachment.Sandbox) error {
+// put adds records of one file, with the sandbox if they are without a claim. It leaves a file alone that has records,
+// unless they may be replaced.
+func (s *Store) put(prepared []attachment.Prepared, sandbox *attachment.Sandbox, replace bool) error {
 	if len(prepared) == 0 {
 		return nil
 	}
@@ -179,18 +186,22 @@ func (s *Store) put(prepared []attachment.Prepared, sandbox *attachment.Sandbox)
 	}
 	s.files.mu.Lock()
 	defer s.files.mu.Unlock()
-	if len(s.ForClaim(uid)) > 0 {
+	switch before := s.ForClaim(uid); {
+	case len(before) == 0:
+	case !replace:
 		return nil
+	case slices.ContainsFunc(before, Record.NeedsDEL):
+		return fmt.Errorf("a record of claim %s needs a DEL", before[0].Claim)
 	}
 	return s.replace(uid, records, onDisk)
 }
 
-// DeleteClaim forgets one claim, or what a pod has without a claim, by the pod's UID. The
-// caller makes sure that no record of it needs a DEL.
-func (s *Store) DeleteClaim(uid string) error {
+// DeleteClaim forgets one claim as it was prepared for a pod, or what a pod has without a claim, for which uid is the
+// pod's. The caller makes sure that no record of it needs a DEL.
+func (s *Store) DeleteClaim(uid, podUID string) error {
 	s.files.mu.Lock()
 	defer s.files.mu.Unlock()
-	if len(s.ForClaim(uid)) == 0 {
+	if !slices.ContainsFunc(s.ForClaim(uid), func(r Record) bool { return r.Pod.UID == podUID }) {
 		return nil
 	}
 	return s.forget(uid)

@@ -130,7 +130,7 @@ func TestClaimsOfOnePodAreIndependent(t *testing.T) {
 	if diff := cmp.Diff([]string{"net1", "net2", "net3"}, interfaces(s.ForPod("web-uid"))); diff != "" {
 		t.Errorf("order of the pod's attachments (-want +got):\n%s", diff)
 	}
-	if err := s.DeleteClaim("a-uid"); err != nil {
+	if err := s.DeleteClaim("a-uid", s.ForClaim("a-uid")[0].Pod.UID); err != nil {
 		t.Fatal(err)
 	}
 	s = open(t, dir)
@@ -161,7 +161,7 @@ func TestUnknownRecord(t *testing.T) {
 	if err := s.MarkDetached(checkpoint.Key{FileUID: "x"}); !errors.Is(err, checkpoint.ErrNotFound) {
 		t.Errorf("error %v, want ErrNotFound", err)
 	}
-	if err := s.DeleteClaim("x"); err != nil {
+	if err := s.DeleteClaim("x", "x"); err != nil {
 		t.Errorf("deleting a claim that is not there: %v", err)
 	}
 }
@@ -318,7 +318,7 @@ func TestStatusStored(t *testing.T) {
 			return errors.Join(s.MarkDetached(keys[0]), s.MarkAttaching(keys[:1], other), s.MarkAttached(checkpoint.Added{Key: keys[0], Result: result("net1")}))
 		}, []bool{false, true}},
 		{"detached", func(s *checkpoint.Store, keys []checkpoint.Key) error { return s.MarkDetached(keys...) }, []bool{false, false}},
-		{"forgotten", func(s *checkpoint.Store, _ []checkpoint.Key) error { return s.DeleteClaim("a-uid") }, nil},
+		{"forgotten", func(s *checkpoint.Store, _ []checkpoint.Key) error { return s.DeleteClaim("a-uid", s.ForClaim("a-uid")[0].Pod.UID) }, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := open(t, t.TempDir())

@@ -405,7 +405,7 @@ func TestCheckAfterTheDefaultRouteMoved(t *testing.T) {
 		if err := check(r); err != nil {
 			t.Error(err)
 		}
-		if err := w.store.DeleteClaim("asking"); err != nil {
+		if err := w.store.DeleteClaim("asking", w.store.ForClaim("asking")[0].Pod.UID); err != nil {
 			t.Fatal(err)
 		}
 		if err := check(attachedRecordIn(sandbox, drivertest.BridgeResult)); err != nil || w.k.Checked[2] != drivertest.BridgeResult {

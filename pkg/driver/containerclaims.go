@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -29,11 +28,14 @@ const (
 // podReferences has the claims that the containers of a pod reference. The gate comes with a
 // claim's CDI devices, and only into containers that reference the claim.
 type podReferences struct {
-	// claims has the names of the pod's ResourceClaims, by their names in its spec.
-	claims map[string]string
+	// claims has the pod's ResourceClaims in the order of its spec, without those that do not exist yet.
+	claims []podClaim
 	// containers has init containers first.
 	containers []containerReferences
 }
+
+// podClaim is a ResourceClaim of a pod by its name in the pod's spec.
+type podClaim struct{ name, claim string }
 
 // containerReferences has the devices that a container requests.
 type containerReferences struct {
@@ -51,15 +53,16 @@ func referencesOf(pod *corev1.Pod) *podReferences {
 	if len(pod.Spec.ResourceClaims) == 0 && extended == nil {
 		return nil
 	}
-	out := &podReferences{claims: map[string]string{}}
+	out := &podReferences{}
 	for _, c := range pod.Spec.ResourceClaims {
-		if c.ResourceClaimName != nil {
-			out.claims[c.Name] = *c.ResourceClaimName
+		claim := c.ResourceClaimName
+		for _, s := range pod.Status.ResourceClaimStatuses {
+			if s.Name == c.Name && claim == nil {
+				claim = s.ResourceClaimName
+			}
 		}
-	}
-	for _, s := range pod.Status.ResourceClaimStatuses {
-		if s.ResourceClaimName != nil {
-			out.claims[s.Name] = *s.ResourceClaimName
+		if claim != nil {
+			out.claims = append(out.claims, podClaim{c.Name, *claim})
 		}
 	}
 	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
@@ -78,7 +81,21 @@ func referencesOf(pod *corev1.Pod) *podReferences {
 
 // knows reports whether the pod's spec or status names the claim.
 func (p *podReferences) knows(claim *resourceapi.ResourceClaim) bool {
-	return isExtended(claim) || slices.Contains(slices.Collect(maps.Values(p.claims)), claim.Name)
+	return isExtended(claim) || p.position(claim.Name) < len(p.claims)
+}
+
+// position returns the position of a claim in the pod's spec. Claims that it does not name, such as the one for
+// extended resources, come last.
+func (p *podReferences) position(claim string) int {
+	if i := slices.IndexFunc(p.claims, func(c podClaim) bool { return c.claim == claim }); i >= 0 {
+		return i
+	}
+	return len(p.claims)
+}
+
+// names reports whether the pod's spec or status names the claim.
+func (p *podReferences) names(ref attachment.ClaimRef) bool {
+	return p.position(ref.Name) < len(p.claims)
 }
 
 // knowsAll reports whether the pod names all claims. A pod without claims (nil) names none.
@@ -108,7 +125,7 @@ func (p *podReferences) gates(claim *resourceapi.ResourceClaim, c containerRefer
 		}
 		request, _, _ := strings.Cut(result.Request, "/") // of a request's alternatives
 		for _, ref := range c.claims {
-			if p.claims[ref.Name] == claim.Name && (ref.Request == "" || ref.Request == request) {
+			if slices.Contains(p.claims, podClaim{ref.Name, claim.Name}) && (ref.Request == "" || ref.Request == request) {
 				return true
 			}
 		}
@@ -118,10 +135,8 @@ func (p *podReferences) gates(claim *resourceapi.ResourceClaim, c containerRefer
 
 // nameOf returns the name of a claim in the pod's spec.
 func (p *podReferences) nameOf(claim *resourceapi.ResourceClaim) string {
-	for name, of := range p.claims {
-		if of == claim.Name {
-			return name
-		}
+	if i := p.position(claim.Name); i < len(p.claims) {
+		return p.claims[i].name
 	}
 	return claim.Name
 }

@@ -28,13 +28,15 @@ import (
 func (h *hooks) CreateContainer(ctx context.Context, pod *nri.PodSandbox, container *nri.Container) (*nri.ContainerAdjustment, []*nri.ContainerUpdate, error) {
 	defer failpoint.Soon(failpoint.AfterContainerCreate)
 	defer failpoint.Reach(failpoint.BeforeContainerCreate)
-	if len(h.store.ForPod(pod.GetUid())) == 0 && h.sandboxes.text(pod.GetAnnotations()) == "" {
-		return nil, nil, nil
+	s := h.sandboxes.live(pod)
+	gated := cdi.GatedClaims(container.GetHooks().GetCreateRuntime())
+	moved, err := h.preparer.moved.of(s, gated)
+	if err != nil || !moved && len(h.store.ForPod(s.Pod.UID)) == 0 && h.sandboxes.text(pod.GetAnnotations()) == "" {
+		return nil, nil, err
 	}
 	ctx, cancel := h.deadline(ctx)
 	defer cancel()
-	s := h.sandboxes.live(pod)
-	outcome, err := metrics.Refused, h.recorded(ctx, s)
+	outcome, err := metrics.Refused, h.recorded(ctx, s, gated)
 	if err == nil && len(h.store.ForPod(s.Pod.UID)) == 0 {
 		h.edits.sandboxes.begin(s.Pod.UID, s.ID)
 		return nil, nil, nil
@@ -52,14 +54,20 @@ func (h *hooks) CreateContainer(ctx context.Context, pod *nri.PodSandbox, contai
 }
 
 // recorded returns an error unless the records of the pod decide about its containers: they are being
-// written, or those of a pod without a claim could not be.
-func (h *hooks) recorded(ctx context.Context, s liveSandbox) error {
+// written, or those of a pod without a claim, or of claims that have moved to it, could not be.
+func (h *hooks) recorded(ctx context.Context, s liveSandbox, gated []string) error {
 	j := h.jobs.of(s.Sandbox)
 	if j != nil {
 		received(ctx, h, j.prepared)
 	}
 	if j != nil && j.running() && !j.isRecorded() {
 		return reason.Errorf(reason.AttachRunning, "the networks of pod %s are being prepared", s.Pod)
+	}
+	if moved, err := h.preparer.moved.of(s, gated); err != nil {
+		return err
+	} else if moved {
+		cause := h.notAttached(j, func() { h.takeClaims(s, false) })
+		return fmt.Errorf("pod %s lacks the networks of its claims, which were another pod's, in sandbox %.12s: %w", s.Pod, s.ID, cause)
 	}
 	if slices.ContainsFunc(h.store.ForPod(s.Pod.UID), func(r checkpoint.Record) bool { return !r.DeviceOnly && !r.Unclaimed() }) {
 		return nil

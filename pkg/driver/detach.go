@@ -61,12 +61,5 @@ func forgetUnclaimed(store *checkpoint.Store, pod attachment.PodRef, over func(c
 	if slices.ContainsFunc(store.ForClaim(pod.UID), func(r checkpoint.Record) bool { return r.NeedsDEL() || !over(r) }) {
 		return nil
 	}
-	return store.DeleteClaim(pod.UID)
-}
-
-// detachClaim detaches what is attached for one claim, and deletes the claim's records.
-func (d *detacher) detachClaim(ctx context.Context, pod attachment.PodRef, uid string) error {
-	return d.operations.Run(ctx, d.operation(pod, d.store.ForClaim(uid)), func(ctx context.Context) error {
-		return d.attacher.DetachClaim(ctx, uid)
-	})
+	return store.DeleteClaim(pod.UID, pod.UID)
 }

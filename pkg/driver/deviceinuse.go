@@ -46,7 +46,7 @@ func inUse(claims []*resourceapi.ResourceClaim, driver string, records []checkpo
 				s.id = string(*r.ShareID)
 			}
 			holder, found := holders[s]
-			if r.Driver != driver || !found || holder.Claim.UID == string(claim.UID) && reservedFor(claim, holder.Pod) {
+			if r.Driver != driver || !found || holder.Claim.UID == string(claim.UID) && (reservedFor(claim, holder.Pod) || !holder.NeedsDEL()) {
 				continue
 			}
 			if del, is := pending[s]; is {
@@ -71,6 +71,11 @@ func reservedFor(claim *resourceapi.ResourceClaim, pod attachment.PodRef) bool {
 // retried.
 func (p *preparer) waitForDevices(ctx context.Context, claims []*resourceapi.ResourceClaim) error {
 	check := func() error {
+		for _, claim := range claims {
+			if err := p.unpreparer.release(ctx, claim); err != nil {
+				return err
+			}
+		}
 		return inUse(claims, p.driverName, p.store.All(), p.store.PendingDELs())
 	}
 	err := check()

@@ -183,7 +183,7 @@ func TestPrepareNamesThePendingDELOfADevice(t *testing.T) {
 		share := d.store.All()[0].ShareID
 		k.End(drivertest.SandboxNo(1))
 		k.Fail("DEL net1", drivertest.Final("busy"))
-		if err := errors.Join(d.store.DeferDEL(key, errors.New("the card does not answer")), d.store.DeleteClaim("a-uid")); err != nil {
+		if err := errors.Join(d.store.DeferDEL(key, errors.New("the card does not answer")), d.store.DeleteClaim("a-uid", drivertest.Web.UID)); err != nil {
 			t.Fatal(err)
 		}
 		ctx, stop := context.WithCancel(t.Context())

@@ -133,6 +133,9 @@ func newDriverWith(t *testing.T, s setup, nads ...*nadv1.NetworkAttachmentDefini
 	})
 	if !s.checkContainers {
 		d.preparer.checkContainers = func(context.Context, []*resourceapi.ResourceClaim, [][]attachment.Prepared) error { return nil }
+		d.preparer.moved.references = func(context.Context, attachment.PodRef, []*resourceapi.ResourceClaim) (*podReferences, error) {
+			return &podReferences{}, nil
+		}
 	}
 	d.networkStatus.Late = func(attachment.PodRef, error) {}
 	d.networks.Missing = func(types []string) (out []string) {

@@ -17,7 +17,7 @@ import (
 // arguments in one string.
 func devicesIn(t *testing.T, dir string) map[string]string {
 	t.Helper()
-	cache, err := runtimecdi.NewCache(runtimecdi.WithSpecDirs(dir))
+	cache, err := runtimecdi.NewCache(runtimecdi.WithSpecDirs(dir), runtimecdi.WithAutoRefresh(false))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,6 +32,7 @@ type hookParts struct {
 	checker       *checker
 	sweeper       *sweeper
 	unclaimed     *unclaimedPods
+	preparer      *preparer
 	edits         *podEdits
 	retrigger     *podRetrigger
 	// waits is what the hooks of all pods together may wait.
@@ -70,7 +71,11 @@ func (h *hooks) RunPodSandbox(ctx context.Context, pod *nri.PodSandbox) error {
 	defer failpoint.Reach(failpoint.BeforeSandboxRun)
 	ctx, cancel := h.deadline(ctx)
 	defer cancel()
-	j, err := h.begin(h.sandboxes.live(pod))
+	s := h.sandboxes.live(pod)
+	if _, err := h.preparer.moved.of(s, nil); err != nil {
+		received(ctx, h, h.watch.seen(ctx, s.Pod))
+	}
+	j, err := h.begin(s)
 	if err == nil && j != nil {
 		err = h.await(ctx, j)
 	}
@@ -82,6 +87,12 @@ func (h *hooks) RunPodSandbox(ctx context.Context, pod *nri.PodSandbox) error {
 
 // begin begins to attach a new sandbox. It returns nil if there is nothing to attach.
 func (h *hooks) begin(s liveSandbox) (*job, error) {
+	switch moved, err := h.preparer.moved.of(s, nil); {
+	case err != nil:
+		return nil, err
+	case moved:
+		return h.takeClaims(s, true), nil
+	}
 	claimed := slices.DeleteFunc(h.store.ForPod(s.Pod.UID), checkpoint.Record.Unclaimed)
 	if len(checkpoint.Networks(claimed)) > 0 {
 		return h.jobs.attach(s.Sandbox, func(ctx context.Context) error {
@@ -99,6 +110,19 @@ func (h *hooks) begin(s liveSandbox) (*job, error) {
 		return h.jobs.attach(s.Sandbox, nil, true), nil
 	}
 	return nil, nil
+}
+
+// takeClaims returns the job that attaches the sandbox of a pod to which claims have passed from another pod. It starts
+// one if there is none.
+func (h *hooks) takeClaims(s liveSandbox, watched bool) *job {
+	return h.jobs.attach(s.Sandbox, func(ctx context.Context) error {
+		if err := h.preparer.prepareMoved(ctx, s.Pod); err != nil {
+			return err
+		}
+		h.edits.begin(ctx, s.Sandbox)
+		h.edits.started(s)
+		return nil
+	}, watched)
 }
 
 // await waits until the job's sandbox has its records, and then for its first try unless the gate

@@ -212,6 +212,21 @@ func (w *podWatch) deleting(pod attachment.PodRef) bool {
 	return m != nil && m.DeletionTimestamp != nil
 }
 
+// seen returns a channel that is closed when the watch has the pod, or ctx ends.
+func (w *podWatch) seen(ctx context.Context, pod attachment.PodRef) <-chan struct{} {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = wait.PollUntilContextCancel(ctx, podSeenPoll, true, func(context.Context) (bool, error) { return w.known(pod) != nil, nil })
+	}()
+	return done
+}
+
+// ends reports whether the pod is known to be gone, or under deletion.
+func (w *podWatch) ends(pod attachment.PodRef) bool {
+	return w.Absent(pod) || w.deleting(pod)
+}
+
 // Absent reports whether the API server has no such pod on this node. It returns false while
 // that is unknown.
 func (w *podWatch) Absent(pod attachment.PodRef) bool {

@@ -249,10 +249,12 @@ func powerCutSteps(t *testing.T, dir string, want *state, keys *[]checkpoint.Key
 		step("the DEL of pod b is pending", true, func(s *checkpoint.Store) error {
 			return s.DeferDEL(keysOf(s, "b")[0], errors.New("the plugin fails"))
 		}),
-		step("forgetting pod b", false, func(s *checkpoint.Store) error { return s.DeleteClaim("b-claim-uid") }),
+		step("forgetting pod b", false, func(s *checkpoint.Store) error {
+			return s.DeleteClaim("b-claim-uid", s.ForClaim("b-claim-uid")[0].Pod.UID)
+		}),
 		step("a pending DEL has succeeded", false, func(s *checkpoint.Store) error { return s.ResolveDEL(s.PendingDELs()[0]) }),
 		step("detaching pod c", true, func(s *checkpoint.Store) error { return s.MarkDetached(keysOf(s, "c")...) }),
-		step("forgetting pod c", false, func(s *checkpoint.Store) error { return s.DeleteClaim("c-uid") }),
+		step("forgetting pod c", false, func(s *checkpoint.Store) error { return s.DeleteClaim("c-uid", "c-uid") }),
 		step("the next holder", false, func(*checkpoint.Store) error { return held(succession.Driver{PodUID: "second"}, true) }),
 		step("another owner", false, func(*checkpoint.Store) error { return owned(false) }),
 		step("the first owner", false, func(*checkpoint.Store) error { return owned(true) }),

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/cdi"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/events"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/operations"
 )
 
@@ -23,9 +25,9 @@ type claimRecords struct {
 	cdi   *cdi.Writer
 }
 
-// forget removes the records and the gate of one claim. It may be repeated.
-func (c claimRecords) forget(uid string) error {
-	if err := c.store.DeleteClaim(uid); err != nil {
+// forget removes the records and the gate of one claim, unless the records are another pod's. It may be repeated.
+func (c claimRecords) forget(uid, podUID string) error {
+	if err := c.store.DeleteClaim(uid, podUID); err != nil || len(c.store.ForClaim(uid)) > 0 {
 		return err
 	}
 	return c.cdi.Remove(uid)
@@ -37,38 +39,100 @@ type preparer struct {
 	driverName string
 	operations *operations.Group
 	unprepared *unpreparedClaims
+	unpreparer *unpreparer
 	planner    *planner
 	// sweep requests a sweep, and hastenDELs another try of the pending DELs that match.
 	sweep      func()
 	hastenDELs func(match func(checkpoint.Record) bool)
 	// checkContainers refuses a pod with a container that no gate would hold.
 	checkContainers func(ctx context.Context, claims []*resourceapi.ResourceClaim, prepared [][]attachment.Prepared) error
+	moved           *movedClaims
+	events          *events.Recorder
 }
 
 // prepare records the attachments of all claims of one pod, or of none. Then it returns an
-// error for each claim. Claims that are recorded already keep their records.
-func (p *preparer) prepare(ctx context.Context, claims []*resourceapi.ResourceClaim) map[types.UID]error {
+// error for each claim. Claims that are recorded for the pod already keep their records.
+func (p *preparer) prepare(ctx context.Context, asked []*resourceapi.ResourceClaim) map[types.UID]error {
+	all, err := p.moved.withRecorded(ctx, podOfAny(asked), asked)
+	if err != nil {
+		return errorForAll(asked, err)
+	}
+	return p.prepareAll(ctx, asked, all)
+}
+
+// prepareMoved does the same for all claims of a pod to which claims have passed, and reports on the pod why it cannot.
+func (p *preparer) prepareMoved(ctx context.Context, pod attachment.PodRef) error {
+	claims, err := p.moved.withRecorded(ctx, pod, nil)
+	failed := map[types.UID]error{}
+	for _, claim := range claims {
+		if _, err := podOf(claim); err != nil { // the first pod may still have it
+			failed[claim.UID] = fmt.Errorf("preparing claim %s/%s: %w", claim.Namespace, claim.Name, err)
+		}
+	}
+	if err == nil && len(failed) == 0 {
+		failed = p.prepareAll(ctx, nil, claims)
+	}
+	if err == nil {
+		err = firstError(claims, failed)
+	}
+	if err != nil {
+		p.events.Pod(pod, corev1.EventTypeWarning, reason.EventFailedPrepareNetwork, err.Error())
+	}
+	return err
+}
+
+// prepareAll does so for all claims of a pod. asked are those for which the kubelet gets an answer.
+func (p *preparer) prepareAll(ctx context.Context, asked, claims []*resourceapi.ResourceClaim) map[types.UID]error {
 	unlock, err := p.lock(ctx, claims)
 	if err != nil {
 		return errorForAll(claims, err)
 	}
 	defer unlock()
-	fresh, err := p.forgetPartial(claims)
+	plan, err := p.toPlan(asked, claims)
 	if err != nil {
 		return errorForAll(claims, err)
 	}
-	prepared, failed := p.planner.plan(ctx, fresh)
+	prepared, failed := p.planner.plan(ctx, plan)
 	if len(failed) > 0 {
 		return failed
 	}
-	if err := p.checkContainers(ctx, claims, prepared); err != nil {
+	if err := errors.Join(p.checkContainers(ctx, claims, prepared), p.keepsDevices(asked, prepared)); err != nil {
 		return errorForAll(claims, err)
 	}
+	fresh := slices.DeleteFunc(slices.Clone(plan), func(c *resourceapi.ResourceClaim) bool { return len(p.store.ForClaim(string(c.UID))) > 0 })
 	if err := p.record(claims, prepared); err != nil {
 		for _, claim := range fresh {
-			err = errors.Join(err, p.forget(string(claim.UID)))
+			err = errors.Join(err, p.forget(string(claim.UID), podOfAny(claims).UID))
 		}
 		return errorForAll(claims, err)
+	}
+	return nil
+}
+
+// podOfAny returns the pod that claims are reserved for. The planner refuses a claim for no pod, or for several.
+func podOfAny(claims []*resourceapi.ResourceClaim) (pod attachment.PodRef) {
+	for _, claim := range claims {
+		if ref, err := podOf(claim); err == nil {
+			pod = ref
+		}
+	}
+	return pod
+}
+
+// keepsDevices returns an error if a claim for which the kubelet gets no answer would have other CDI devices than
+// the kubelet knows.
+func (p *preparer) keepsDevices(asked []*resourceapi.ResourceClaim, prepared [][]attachment.Prepared) error {
+	for _, ofClaim := range prepared {
+		claim := ofClaim[0].Claim
+		if slices.ContainsFunc(asked, func(c *resourceapi.ResourceClaim) bool { return string(c.UID) == claim.UID }) {
+			continue
+		}
+		for _, r := range p.store.ForClaim(claim.UID) {
+			if !slices.ContainsFunc(ofClaim, func(now attachment.Prepared) bool { return now.Request == r.Request && now.Index == r.Index }) {
+				return reason.Errorf(reason.ClaimIncomplete, "claim %s was prepared for pod %s as its network %d, which is another in pod %s: delete the pod, so that the claim is prepared for the next one",
+					claim, r.Pod.Name, r.Index+1, ofClaim[0].Pod.Name)
+			}
+		}
 	}
 	return nil
 }
@@ -79,12 +143,7 @@ func (p *preparer) lock(ctx context.Context, claims []*resourceapi.ResourceClaim
 	if err := p.waitForDevices(ctx, claims); err != nil {
 		return nil, err
 	}
-	var pod attachment.PodRef
-	for _, claim := range claims { // the planner refuses a claim for no pod, or for several
-		if ref, err := podOf(claim); err == nil {
-			pod = ref
-		}
-	}
+	pod := podOfAny(claims)
 	unlock, err = p.operations.Lock(ctx, pod.UID)
 	if err != nil {
 		return nil, err
@@ -108,7 +167,7 @@ func (p *preparer) lock(ctx context.Context, claims []*resourceapi.ResourceClaim
 // of claims that were recorded before, because their files may have been lost.
 func (p *preparer) record(claims []*resourceapi.ResourceClaim, prepared [][]attachment.Prepared) error {
 	for _, ofClaim := range prepared {
-		if err := p.store.Put(ofClaim); err != nil {
+		if err := p.store.Replace(ofClaim); err != nil {
 			return reason.Wrap(reason.StateNotWritten, err)
 		}
 	}
@@ -124,14 +183,14 @@ func (p *preparer) record(claims []*resourceapi.ResourceClaim, prepared [][]atta
 	return nil
 }
 
-// forgetPartial returns the claims that are to be planned: all or none, because interface
-// names are unique in the whole pod. If some claims are recorded and others are not, the
-// driver was killed within a Prepare that was never answered. Then nothing was attached, and
-// it plans all claims again.
-func (p *preparer) forgetPartial(claims []*resourceapi.ResourceClaim) ([]*resourceapi.ResourceClaim, error) {
+// toPlan returns the claims that are to be planned: all or none, because interface
+// names are unique in the whole pod. If some claims are recorded for the pod and others are not, the
+// driver was killed within a Prepare that was never answered, or claims have passed to the pod. Then nothing
+// was attached, and it plans all claims again. The kubelet has no devices of those that it has asked for.
+func (p *preparer) toPlan(asked, claims []*resourceapi.ResourceClaim) ([]*resourceapi.ResourceClaim, error) {
 	recorded := 0
 	for _, claim := range claims {
-		if len(p.store.ForClaim(string(claim.UID))) > 0 {
+		if records := p.store.ForClaim(string(claim.UID)); len(records) > 0 && !passes(claim, records) {
 			recorded++
 		}
 	}
@@ -143,12 +202,18 @@ func (p *preparer) forgetPartial(claims []*resourceapi.ResourceClaim) ([]*resour
 			return nil, reason.Errorf(reason.ClaimIncomplete, "claim %s/%s is attached already while another claim of its pod is new: delete the pod", claim.Namespace, claim.Name)
 		}
 	}
-	for _, claim := range claims {
-		if err := p.forget(string(claim.UID)); err != nil {
+	for _, claim := range asked {
+		if err := p.forget(string(claim.UID), podOfAny(claims).UID); err != nil {
 			return nil, err
 		}
 	}
 	return claims, nil
+}
+
+// passes reports whether a claim with these records is reserved for another pod than they are of.
+func passes(claim *resourceapi.ResourceClaim, records []checkpoint.Record) bool {
+	pod, err := podOf(claim)
+	return err == nil && len(records) > 0 && records[0].Pod.UID != pod.UID
 }
 
 // errorForAll returns an error for each claim.

@@ -263,7 +263,7 @@ func TestPrepareOfAClaimThatAnotherPodStillHas(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		drivertest.WantReason(t, results["a-uid"].Err, reason.DeviceInUse, "pod web")
+		drivertest.WantReason(t, results["a-uid"].Err, reason.DeviceInUse, "pod default/web")
 		kernelOf(d).End(drivertest.SandboxNo(1))
 		if err := d.unpreparer.unprepare(t.Context(), "a-uid"); err != nil {
 			t.Fatal(err)

@@ -3,7 +3,10 @@ package driver
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
@@ -29,20 +32,57 @@ type unpreparer struct {
 func (u *unpreparer) unprepare(ctx context.Context, uid string) error {
 	records := u.store.ForClaim(uid)
 	if len(records) == 0 {
-		return u.forget(uid) // what an earlier call could not remove
+		return u.forget(uid, "") // what an earlier call could not remove
 	}
-	pod, claim := records[0].Pod, records[0].Claim
 	err := u.stillRuns(records, time.Now())
 	if err == nil {
-		u.unprepared.add(uid, pod.UID, time.Now())
-		u.jobs.cancel(pod.UID, "", errUnprepared)
-		err = u.detacher.detachClaim(ctx, pod, uid)
+		err = u.detach(ctx, records, func(ctx context.Context) error {
+			if err := u.attacher.DetachClaim(ctx, records[0].Pod.UID, uid); err != nil {
+				return err
+			}
+			u.claimStatus.Forget(records[0].Claim)
+			return u.forget(uid, records[0].Pod.UID)
+		})
 	}
 	if err != nil {
-		return fmt.Errorf("unpreparing claim %s/%s: %w", claim.Namespace, claim.Name, err)
+		return fmt.Errorf("unpreparing claim %s: %w", records[0].Claim, err)
 	}
-	u.claimStatus.Forget(claim)
-	return u.forget(uid)
+	return nil
+}
+
+// detach ends the attaching of a claim with these records, and then calls run, which detaches it, as an operation on
+// the pod.
+func (u *unpreparer) detach(ctx context.Context, records []checkpoint.Record, run func(context.Context) error) error {
+	pod := records[0].Pod
+	u.unprepared.add(records[0].Claim.UID, pod.UID, time.Now())
+	u.jobs.cancel(pod.UID, "", errUnprepared)
+	return u.detacher.operations.Run(ctx, u.detacher.operation(pod, records), run)
+}
+
+// release detaches a claim that has passed to another pod. Its records stay, because the kubelet has their
+// devices. It refuses while the pod's sandbox has its network namespace.
+func (u *unpreparer) release(ctx context.Context, claim *resourceapi.ResourceClaim) error {
+	records := u.store.ForClaim(string(claim.UID))
+	if !passes(claim, records) {
+		return nil
+	}
+	for _, r := range records {
+		if u.heldBySandbox(r) {
+			return reason.Errorf(reason.DeviceInUse, "claim %s is still attached in pod %s, whose sandbox %.12s runs on this node: it is attached here when that one has ended",
+				r.Claim, r.Pod, r.Sandbox.ID)
+		}
+	}
+	if !slices.ContainsFunc(records, checkpoint.Record.NeedsDEL) {
+		return nil
+	}
+	return u.detach(ctx, records, func(ctx context.Context) error {
+		return u.attacher.Detach(ctx, records[0].Pod.UID, func(r checkpoint.Record) bool { return r.FileUID() == string(claim.UID) })
+	})
+}
+
+// heldBySandbox reports whether a sandbox that has its network namespace has what is recorded.
+func (u *unpreparer) heldBySandbox(r checkpoint.Record) bool {
+	return (r.NeedsDEL() || r.DeviceOnly) && u.attacher.SandboxAlive(r)
 }
 
 // stillRuns returns an error while the sandbox of a claim has its network namespace. The
@@ -52,7 +92,7 @@ func (u *unpreparer) unprepare(ctx context.Context, uid string) error {
 // this gives up after refuseRunning.
 func (u *unpreparer) stillRuns(records []checkpoint.Record, now time.Time) error {
 	for _, r := range records {
-		if !r.NeedsDEL() && !r.DeviceOnly || !u.attacher.SandboxAlive(r) {
+		if !u.heldBySandbox(r) {
 			continue
 		}
 		if since := u.refused.since(r.Claim.UID, now); now.Sub(since) < refuseRunning {

@@ -182,9 +182,11 @@ func (d *Driver) wirePreparing() {
 	}
 	d.sweeper.leftovers.Store(&leftovers{})
 	containers := &containerCheck{driverName: d.cfg.DriverName, watch: d.watch, kube: d.clients.Kube}
+	moved := &movedClaims{store: d.store, watch: d.watch, kube: d.clients.Kube, references: containers.references}
 	d.preparer = &preparer{
-		claimRecords: records, driverName: d.cfg.DriverName, operations: d.operations, unprepared: unprepared,
-		sweep: d.sweeper.trigger, hastenDELs: d.attacher.PendingDELs.Hasten, planner: d.edits.planner, checkContainers: containers.check,
+		claimRecords: records, driverName: d.cfg.DriverName, operations: d.operations, unprepared: unprepared, unpreparer: d.unpreparer,
+		sweep: d.sweeper.trigger, hastenDELs: d.attacher.PendingDELs.Hasten, planner: d.edits.planner,
+		checkContainers: containers.check, moved: moved, events: d.events,
 	}
 }
 
@@ -218,7 +220,7 @@ func (d *Driver) wireHooks() {
 		store: d.store, attacher: d.attacher, jobs: d.jobs, detacher: d.detacher, networkStatus: d.networkStatus, claimStatus: d.claimStatus,
 		watch: d.watch, runtime: d.runtime, checker: d.checker, sweeper: d.sweeper, metrics: d.metrics, sandboxes: sandboxes,
 		unclaimed: unclaimed, edits: d.edits, retrigger: d.retrigger, waits: &waitAllowance{},
-		gate: d.cdi.ContainerGate, deviceMetadata: d.cfg.DeviceMetadata,
+		preparer: d.preparer, gate: d.cdi.ContainerGate, deviceMetadata: d.cfg.DeviceMetadata,
 	}
 	d.nri = &nriClient{hookParts: d.hookParts, socket: d.cfg.NRISocket, hookBudget: d.cfg.HookBudget, takeOver: d.successor.handOver}
 }

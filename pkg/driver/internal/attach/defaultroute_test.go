@@ -29,7 +29,7 @@ func prepareRoutes(t *testing.T, a *Attacher, asks ...[]string) {
 	names := []string{"net1", "net2", "net3"}[:len(asks)]
 	drivertest.PrepareWeb(t, a.Store, names)
 	records := a.Store.All()
-	if err := a.Store.DeleteClaim(records[0].Claim.UID); err != nil {
+	if err := a.Store.DeleteClaim(records[0].Claim.UID, records[0].Pod.UID); err != nil {
 		t.Fatal(err)
 	}
 	for i := range records {

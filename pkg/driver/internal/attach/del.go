@@ -45,17 +45,17 @@ func (a *Attacher) detach(ctx context.Context, podUID string, match func(checkpo
 	return err
 }
 
-// DetachClaim runs the DELs of one claim and then deletes its records. If all DELs succeed it
+// DetachClaim runs the DELs of one claim of a pod and then deletes its records. If all DELs succeed it
 // records nothing in between, so that a full disk keeps no pod from being deleted.
-func (a *Attacher) DetachClaim(ctx context.Context, claimUID string) error {
+func (a *Attacher) DetachClaim(ctx context.Context, podUID, claimUID string) error {
 	wanted := func(r checkpoint.Record) bool {
-		return r.FileUID() == claimUID && !failpoint.Off(failpoint.UnprepareDEL)
+		return r.FileUID() == claimUID && r.Pod.UID == podUID && !failpoint.Off(failpoint.UnprepareDEL)
 	}
 	done, err := a.delAll(ctx, a.Store.ForClaim(claimUID), wanted, dels{kept: Kept{}})
 	if err != nil {
 		return errors.Join(err, a.Store.MarkDetached(done...))
 	}
-	return a.Store.DeleteClaim(claimUID)
+	return a.Store.DeleteClaim(claimUID, podUID)
 }
 
 // dels is how DELs are run.

@@ -200,7 +200,7 @@ func TestUnprepareOfOneClaimKeepsTheOther(t *testing.T) {
 		t.Fatal(err)
 	}
 	running(t, a, rangeA)
-	if err := a.DetachClaim(t.Context(), "other"); err != nil {
+	if err := a.DetachClaim(t.Context(), a.Store.ForClaim("other")[0].Pod.UID, "other"); err != nil {
 		t.Fatal(err)
 	}
 	drivertest.Same(t, "addresses", []string{"a sandbox-1 net1", "a sandbox-1 net2"}, p.taken)
