@@ -102,7 +102,7 @@ func Decide(data []byte, here Where) (verdict Verdict, cause error) {
 		code, text := r.lacks(here)
 		switch {
 		case code == "":
-		case r.Refusal != "":
+		case r.Refusal != "" && (r.BootID == "" || r.BootID == here.BootID): // otherwise the driver tries again in this boot
 			return Refuse, r.refused()
 		case verdict == Go:
 			verdict, cause = Wait, reason.Errorf(code, "%s%s", r.prefix(), text)

@@ -56,6 +56,7 @@ func TestDecide(t *testing.T) {
 		{"attached without a sandbox", `{"version":1,"records":[{"phase":"Attached","bootID":"boot-1"}]}`, nil, Wait, reason.GateNotAttached, ""},
 		{"the second is refused", refused, nil, Refuse, reason.AttachCancelled, "pod default/web: network default/blue (net2), phase Attaching: " + deleted},
 		{"the second is refused while the first may come", both, nil, Refuse, reason.AttachCancelled, "(net2), phase Attaching: " + deleted},
+		{"refused before the node was rebooted", refused, func(w *Where) { w.BootID = "boot-2" }, Wait, reason.GateStaleAttachment, "before the node was rebooted"},
 		{"attached here in spite of a refusal", refusing(attached, "Attached", "x"), nil, Go, "", ""},
 		{
 			"refused and attached elsewhere", refusing(attached, "Attached", "[PluginFailed] no address is left"), func(w *Where) { w.Cookie++ },

@@ -9,6 +9,7 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 
 	"github.com/nadra-dev/nadra/internal/truncate"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
@@ -56,6 +57,9 @@ func fromClaim(claim *resourceapi.ResourceClaim, suits func(r Requested, ofClass
 	for _, result := range claim.Status.Allocation.Devices.Results {
 		if result.Driver != v1alpha1.DriverName {
 			continue
+		}
+		if ptr.Deref(result.AdminAccess, false) {
+			return nil, reason.Errorf(reason.ClaimInvalid, "request %s has adminAccess, which does not allocate the device: another pod may have it: remove adminAccess from the request", result.Request)
 		}
 		config, ofClass, err := overlaid(configs, result.Request, claim.Namespace)
 		if err != nil {

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
@@ -195,12 +196,15 @@ func TestFromClaimRefuses(t *testing.T) {
 	}
 	alike := claim(ofClasses(config(ofClaim, `, "network": {"name": "blue"}`))...)
 	alike.Status.Allocation.Devices.Results[0].Device = "default/blue" // one device is for both networks
+	admin := claim(ofClasses(config(ofClaim, ``))...)
+	admin.Status.Allocation.Devices.Results[0].AdminAccess = ptr.To(true)
 	for _, tc := range []struct {
 		name  string
 		claim *resourceapi.ResourceClaim
 		code  reason.Code
 		want  string
 	}{
+		{"access to a device of another pod", admin, reason.ClaimInvalid, "request net2/vf … adminAccess"},
 		{"not allocated", notAllocated, reason.ClaimNotAllocated, `status.allocation`},
 		{"unknown field", second(config(ofClaim, `, "vlan": 7`)), reason.ClaimInvalid, at + `: … "vlan"`},
 		{"unknown field for another driver's request", second(config(ofClaim, `, "vlan": 7`, "other")), reason.ClaimInvalid, at + `: … "vlan"`},

@@ -25,7 +25,7 @@ type Damaged struct {
 type damagedFiles struct{ dir string }
 
 // load passes every file of another directory to decode, with its name without
-// ".json". It moves away the files that cannot be decoded.
+// ".json". It moves away the files that cannot be decoded, and returns an error if one cannot be read.
 func (f damagedFiles) load(dir string, decode func(name string, data []byte) error) ([]Damaged, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -41,11 +41,13 @@ func (f damagedFiles) load(dir string, decode func(name string, data []byte) err
 		if strings.HasPrefix(name, syncedPrefix) {
 			continue
 		}
-		data, err := os.ReadFile(path)
-		if err == nil {
-			err = decode(name, data)
+		var data []byte
+		if e.Type().IsRegular() {
+			if data, err = os.ReadFile(path); err != nil { // it may be whole
+				return nil, fmt.Errorf("reading the state directory: %w", err)
+			}
 		}
-		if err != nil {
+		if err := decode(name, data); err != nil {
 			damaged = append(damaged, f.moveAway(path, name, err))
 		}
 	}

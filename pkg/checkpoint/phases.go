@@ -152,7 +152,9 @@ func (s *Store) MarkDetached(keys ...Key) error {
 // boot of the node, end the refusal.
 func (s *Store) MarkRefused(keys []Key, message string) error {
 	return s.update(keys, soon, func(r *Record) error {
-		r.Refusal = message
+		if r.Refusal = message; r.Sandbox == nil {
+			r.BootID = s.bootID
+		}
 		return nil
 	})
 }

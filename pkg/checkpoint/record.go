@@ -33,8 +33,8 @@ type Record struct {
 	// Attaching and Attached, for devices without a network that are in use, and always
 	// for an attachment without a claim, which exists for its sandbox only.
 	Sandbox *attachment.Sandbox `json:"sandbox,omitempty"`
-	// BootID is the boot ID of the node when Sandbox was created. After a reboot its
-	// network namespace is gone, and a DEL gets none.
+	// BootID is the boot ID of the node when Sandbox was created, or without one, when Refusal was
+	// written. After a reboot its network namespace is gone, and a DEL gets none.
 	BootID string `json:"bootID,omitempty"`
 	// Result is the CNI result of ADD as the last plugin of the chain returned it.
 	Result json.RawMessage `json:"result,omitempty"`
@@ -51,7 +51,7 @@ type Record struct {
 	// Multus. Multus may have deleted it since, if the node was given back.
 	Adopted bool `json:"adopted,omitempty"`
 	// Refusal makes the gate refuse containers that lack this attachment at once, with
-	// this message. If it is empty, the gate holds them.
+	// this message. If it is empty, or of an earlier boot, the gate holds them.
 	Refusal string `json:"refusal,omitempty"`
 	Edit
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
@@ -201,6 +202,27 @@ func TestFailedWriteChangesNothing(t *testing.T) {
 	}
 }
 
+// TestUnreadableFileIsNotDamaged starts on a file that the disk does not give: it may be whole, so the start fails and
+// leaves it where it is. The file is the kernel's, which refuses to be read at its beginning.
+func TestUnreadableFileIsNotDamaged(t *testing.T) {
+	dir := t.TempDir()
+	put(t, open(t, dir), prepared("good", "web", "net1", 0))
+	path := filepath.Join(dir, "claims", "good-uid.json")
+	if err := unix.Mount("/proc/self/mem", path, "", unix.MS_BIND, ""); err != nil {
+		t.Skipf("mounting needs root: %v", err)
+	}
+	_, damaged, err := checkpoint.Open(dir, "boot-1")
+	if unmountErr := unix.Unmount(path, 0); unmountErr != nil {
+		t.Fatal(unmountErr)
+	}
+	if !errors.Is(err, unix.EIO) || len(damaged) > 0 {
+		t.Errorf("the start: %v, damaged files %v", err, damaged)
+	}
+	if got := open(t, dir).ForClaim("good-uid"); len(got) != 1 {
+		t.Errorf("after the disk is back: %v", got)
+	}
+}
+
 func TestDamagedFilesCostOneClaim(t *testing.T) {
 	dir := t.TempDir()
 	put(t, open(t, dir), prepared("good", "web", "net1", 0))
@@ -318,7 +340,9 @@ func TestStatusStored(t *testing.T) {
 			return errors.Join(s.MarkDetached(keys[0]), s.MarkAttaching(keys[:1], other), s.MarkAttached(checkpoint.Added{Key: keys[0], Result: result("net1")}))
 		}, []bool{false, true}},
 		{"detached", func(s *checkpoint.Store, keys []checkpoint.Key) error { return s.MarkDetached(keys...) }, []bool{false, false}},
-		{"forgotten", func(s *checkpoint.Store, _ []checkpoint.Key) error { return s.DeleteClaim("a-uid", s.ForClaim("a-uid")[0].Pod.UID) }, nil},
+		{"forgotten", func(s *checkpoint.Store, _ []checkpoint.Key) error {
+			return s.DeleteClaim("a-uid", s.ForClaim("a-uid")[0].Pod.UID)
+		}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := open(t, t.TempDir())

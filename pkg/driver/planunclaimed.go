@@ -58,22 +58,22 @@ func (p *planner) pluginDevicesFor(ctx context.Context, pod attachment.PodRef, n
 	return attachment.AssignPluginDevices(networks, devices)
 }
 
-// deviceHeld returns an error if a device of the plan belongs to another pod on this node, by a claim
-// or without one: a device plugin may have given it away while nadra's devices include it, too.
+// deviceHeld returns an error if a device of the plan belongs to another pod on this node, and one of the two is
+// without a claim: a device plugin may have given it away while nadra's devices include it, too.
 func deviceHeld(plan []attachment.Prepared, records []checkpoint.Record, dels []checkpoint.PendingDEL) error {
 	for _, d := range dels {
 		records = append(records, d.Record)
 	}
 	for _, p := range plan {
-		if p.Attachment.ResourceName == "" {
+		id := deviceOfPlan(p)
+		if id == "" || p.ShareID != "" || p.Unclaimed() && p.Attachment.ResourceName == "" {
 			continue
 		}
-		id := deviceOfPlan(p)
 		at := slices.IndexFunc(records, func(r checkpoint.Record) bool {
-			return id != "" && r.Pod.UID != p.Pod.UID && deviceOfPlan(r.Prepared) == id
+			return r.Pod.UID != p.Pod.UID && (p.Unclaimed() || r.Unclaimed()) && deviceOfPlan(r.Prepared) == id
 		})
 		if at >= 0 {
-			return reason.Errorf(reason.DeviceInUse, "device %s, which a device plugin has given to pod %s, is still in use on this node by pod %s: "+
+			return reason.Errorf(reason.DeviceInUse, "device %s of pod %s is still in use on this node by pod %s: "+
 				"it is free when that pod is gone; let only one of nadra and the device plugin serve the device", id, p.Pod, records[at].Pod)
 		}
 	}

@@ -78,7 +78,9 @@ func TestDeviceHeld(t *testing.T) {
 		return p
 	}
 	byClaim := use("2", "example.com/vf", "")
-	byClaim.Hardware = &attachment.Hardware{ID: "vf-1"}
+	byClaim.Claim, byClaim.Hardware = attachment.ClaimRef{UID: "c"}, &attachment.Hardware{ID: "vf-1"}
+	shared, ofOther := byClaim, byClaim
+	shared.ShareID, ofOther.Pod.UID = "s", "3"
 	for name, c := range map[string]struct {
 		plan, there attachment.Prepared
 		held        bool
@@ -89,6 +91,9 @@ func TestDeviceHeld(t *testing.T) {
 		"the pod's own":     {use("2", "example.com/vf", "vf-1"), byClaim, false},
 		"no device":         {use("1", "", ""), use("2", "", ""), false},
 		"named by the user": {use("1", "", "vf-1"), byClaim, false},
+		"a claim's":         {byClaim, use("1", "example.com/vf", "vf-1"), true},
+		"a claim's, shared": {shared, use("1", "example.com/vf", "vf-1"), false},
+		"both by claims":    {byClaim, ofOther, false},
 	} {
 		for of, err := range map[string]error{
 			"record":      deviceHeld([]attachment.Prepared{c.plan}, []checkpoint.Record{{Prepared: c.there}}, nil),

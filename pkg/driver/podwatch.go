@@ -206,10 +206,11 @@ func (w *podWatch) isStatic(pod attachment.PodRef) bool {
 	return m != nil && m.Annotations[corev1.MirrorPodAnnotationKey] != ""
 }
 
-// deleting reports whether the pod is known to be under deletion.
+// deleting reports whether the pod is known to be under deletion. A static pod runs on when its mirror pod is
+// deleted.
 func (w *podWatch) deleting(pod attachment.PodRef) bool {
 	m := w.Find(pod)
-	return m != nil && m.DeletionTimestamp != nil
+	return m != nil && m.DeletionTimestamp != nil && !w.isStatic(pod)
 }
 
 // seen returns a channel that is closed when the watch has the pod, or ctx ends.

@@ -96,7 +96,7 @@ func (p *preparer) prepareAll(ctx context.Context, asked, claims []*resourceapi.
 	if len(failed) > 0 {
 		return failed
 	}
-	if err := errors.Join(p.checkContainers(ctx, claims, prepared), p.keepsDevices(asked, prepared)); err != nil {
+	if err := errors.Join(p.checkContainers(ctx, claims, prepared), p.keepsDevices(asked, prepared), deviceHeld(slices.Concat(prepared...), p.store.All(), p.store.PendingDELs())); err != nil {
 		return errorForAll(claims, err)
 	}
 	fresh := slices.DeleteFunc(slices.Clone(plan), func(c *resourceapi.ResourceClaim) bool { return len(p.store.ForClaim(string(c.UID))) > 0 })
