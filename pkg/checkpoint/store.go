@@ -147,26 +147,19 @@ func (s *Store) CountDamaged() int { return s.damaged.count() }
 
 // Put adds the attachments of one claim as Prepared. If the claim has records already,
 // they stay as they are: a repeated Prepare neither forgets an attachment nor starts a
-// second one.
+// second one. Those of another pod are replaced, and none of them may need a DEL.
 func (s *Store) Put(prepared []attachment.Prepared) error {
-	return s.put(prepared, nil, false)
-}
-
-// Replace adds the attachments of one claim as Put does, and first drops the claim's records, of which none may need
-// a DEL: nothing was attached by them, or what was is detached.
-func (s *Store) Replace(prepared []attachment.Prepared) error {
-	return s.put(prepared, nil, true)
+	return s.put(prepared, nil)
 }
 
 // PutUnclaimed adds the attachments of a pod without a claim as Prepared, for one sandbox. If
 // the pod has such records already, they stay as they are.
 func (s *Store) PutUnclaimed(prepared []attachment.Prepared, sandbox attachment.Sandbox) error {
-	return s.put(prepared, &sandbox, false)
+	return s.put(prepared, &sandbox)
 }
 
-// put adds records of one file, with the sandbox if they are without a claim. It leaves a file alone that has records,
-// unless they may be replaced.
-func (s *Store) put(prepared []attachment.Prepared, sandbox *attachment.Sandbox, replace bool) error {
+// put adds records of one file, with the sandbox if they are without a claim.
+func (s *Store) put(prepared []attachment.Prepared, sandbox *attachment.Sandbox) error {
 	if len(prepared) == 0 {
 		return nil
 	}
@@ -188,7 +181,7 @@ func (s *Store) put(prepared []attachment.Prepared, sandbox *attachment.Sandbox,
 	defer s.files.mu.Unlock()
 	switch before := s.ForClaim(uid); {
 	case len(before) == 0:
-	case !replace:
+	case before[0].Pod.UID == records[0].Pod.UID:
 		return nil
 	case slices.ContainsFunc(before, Record.NeedsDEL):
 		return fmt.Errorf("a record of claim %s needs a DEL", before[0].Claim)

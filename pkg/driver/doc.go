@@ -18,6 +18,7 @@
 //
 //	kubeletplugin.go      Prepare and Unprepare of claims
 //	prepare.go            records and gates of claims
+//	movedclaims.go        claims that have passed to another pod, and the kubelet does not prepare again
 //	planner.go            resolves claims against NADs and hardware
 //	planunclaimed.go      resolves the networks of pods without a claim
 //	claims.go             reads ResourceClaims

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/podns"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
+	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/podnet"
@@ -49,6 +50,33 @@ func TestHostNetworkPodIsNotAttached(t *testing.T) {
 		drivertest.Same(t, "plugins", nil, kernelOf(d).Calls)
 		drivertest.Same(t, "phases", map[string]checkpoint.Phase{"net1": checkpoint.Prepared}, drivertest.Phases(d.store))
 		drivertest.Same(t, "sandboxes to attach", 0, len(h.live([]*nri.PodSandbox{pod})))
+	}
+}
+
+// TestDeviceOfAHostNetworkPod checks that a pod in the host's network keeps the device of its claim while it runs, also
+// when the kubelet unprepares the claim of a pod that was deleted by force.
+func TestDeviceOfAHostNetworkPod(t *testing.T) {
+	d := newDriver(t)
+	device := attachment.Prepared{
+		Claim: attachment.ClaimRef{Namespace: "default", Name: "c", UID: "c-uid"}, Pod: drivertest.Web, Request: "vf", Pool: "p", Device: "d", DeviceOnly: true,
+		Hardware: &attachment.Hardware{ID: "0000:3b:02.0"},
+	}
+	if err := d.store.Put([]attachment.Prepared{device}); err != nil {
+		t.Fatal(err)
+	}
+	pod := podNo(1)
+	pod.Linux.Namespaces[0].Path = ""
+	h := newHooks(d, time.Minute)
+	if err := h.RunPodSandbox(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	d.operations.Wait()
+	drivertest.WantReason(t, d.unpreparer.unprepare(t.Context(), "c-uid"), reason.DELUnfinished, "sandbox-1 still runs")
+	if err := h.StopPodSandbox(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.unpreparer.unprepare(t.Context(), "c-uid"); err != nil {
+		t.Errorf("after the sandbox was stopped: %v", err)
 	}
 }
 

@@ -167,7 +167,7 @@ func (p *preparer) lock(ctx context.Context, claims []*resourceapi.ResourceClaim
 // of claims that were recorded before, because their files may have been lost.
 func (p *preparer) record(claims []*resourceapi.ResourceClaim, prepared [][]attachment.Prepared) error {
 	for _, ofClaim := range prepared {
-		if err := p.store.Replace(ofClaim); err != nil {
+		if err := p.store.Put(ofClaim); err != nil {
 			return reason.Wrap(reason.StateNotWritten, err)
 		}
 	}

@@ -25,6 +25,7 @@ type unpreparer struct {
 	detacher    *detacher
 	unprepared  *unpreparedClaims
 	claimStatus *claimstatus.Writer
+	sandboxes   *liveSandboxes
 	refused     firstTimes // by claim UID
 }
 
@@ -80,8 +81,13 @@ func (u *unpreparer) release(ctx context.Context, claim *resourceapi.ResourceCla
 	})
 }
 
-// heldBySandbox reports whether a sandbox that has its network namespace has what is recorded.
+// heldBySandbox reports whether a sandbox has what is recorded: it has its network namespace, or, in the host's
+// network, the runtime has not reported its end.
 func (u *unpreparer) heldBySandbox(r checkpoint.Record) bool {
+	if r.DeviceOnly && r.Sandbox != nil && r.Sandbox.NetNS == "" {
+		s, found := u.sandboxes.of(r.Pod.UID)
+		return found && s.ID == r.Sandbox.ID
+	}
 	return (r.NeedsDEL() || r.DeviceOnly) && u.attacher.SandboxAlive(r)
 }
 
@@ -96,7 +102,7 @@ func (u *unpreparer) stillRuns(records []checkpoint.Record, now time.Time) error
 			continue
 		}
 		if since := u.refused.since(r.Claim.UID, now); now.Sub(since) < refuseRunning {
-			return reason.Errorf(reason.DELUnfinished, "the pod's sandbox %.12s still has its network namespace: it is detached when it was stopped", r.Sandbox.ID)
+			return reason.Errorf(reason.DELUnfinished, "the pod's sandbox %.12s still runs: it is detached when it was stopped", r.Sandbox.ID)
 		}
 	}
 	return nil

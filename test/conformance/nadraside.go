@@ -143,7 +143,7 @@ func (n *nadraSide) stop(ctx context.Context, s sandbox) (string, error) {
 				unprepare = errors.Join(unprepare, errors.New(e))
 			}
 		}
-		if strings.Contains(text(unprepare), "still has its network namespace") {
+		if strings.Contains(text(unprepare), "still runs") {
 			return unprepare
 		}
 		return nil

@@ -145,7 +145,7 @@ var table = []Entry{
 	},
 	{ClaimUnprepared, Prepare, "A request of the kubelet came late: it had already unprepared the claim.", OfKubelet, ""},
 	{
-		ClaimIncomplete, Prepare, "The node's record of one of the pod's claims was lost while others are attached.", OfPod,
+		ClaimIncomplete, Prepare, "The node's record of one of the pod's claims was lost while others are attached, or a claim has passed to a pod in which its networks have other numbers.", OfPod,
 		"Delete the pod. Look for NetworkStateDamaged events on the Node: its disk may be failing.",
 	},
 	{

@@ -228,14 +228,16 @@ func (a *Attacher) recordDevices(sandbox attachment.Sandbox) error {
 	devices := slices.DeleteFunc(a.Store.ForPod(sandbox.Pod.UID), func(r checkpoint.Record) bool {
 		return !r.DeviceOnly || r.Sandbox != nil && r.Sandbox.ID == sandbox.ID && r.BootID == a.Store.BootID()
 	})
-	if len(devices) == 0 || sandbox.NetNS == "" {
+	if len(devices) == 0 || sandbox.Unspecified {
 		return nil
 	}
-	ns, err := a.Netns.Inspect(sandbox.NetNS)
-	if err != nil {
-		return err
+	if sandbox.NetNS != "" {
+		ns, err := a.Netns.Inspect(sandbox.NetNS)
+		if err != nil {
+			return err
+		}
+		sandbox.Cookie = ns.Cookie
 	}
-	sandbox.Cookie = ns.Cookie
 	return a.Store.MarkDeviceInUse(checkpoint.Keys(devices), sandbox)
 }
 
