@@ -53,10 +53,10 @@ func TestSumOfHooks(t *testing.T) {
 	share := (f.inHooks() - heldBefore).Seconds() / time.Since(began).Seconds()
 	ratio := float64(median(beside)) / float64(median(alone))
 	t.Logf("hooks: beside=%d alone=%s beside=%s ratio=%.2f share=%.3f all=%v", slow, median(alone), median(beside), ratio, share, beside)
-	// The goal of 1.5 is for a quiet machine. Beside other clusters the ratio is up to 3; without the allowance it
-	// is 30 and more.
-	if ratio > 10 {
-		t.Errorf("a pod without networks is Ready after %s beside %d pods on a slow plugin, and after %s alone", median(beside), slow, median(alone))
+	// The ratio also counts what else runs on the machine: it is 1.5 on a quiet one, and was 10 beside three clusters.
+	// The share does not.
+	if share > 0.3 {
+		t.Errorf("the runtime has waited for hooks %.0f %% of the time", 100*share)
 	}
 
 	f.sh("rm /run/nadra-sum")
