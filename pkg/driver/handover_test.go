@@ -426,3 +426,14 @@ func TestCallsOfTheKubeletEnd(t *testing.T) {
 		}
 	})
 }
+
+// TestHandOverWaitsForNetworkStatus checks that a driver does not hand over while containers wait for a network-status
+// that it has still to write: the successor would not know of it.
+func TestHandOverWaitsForNetworkStatus(t *testing.T) {
+	d, _ := attachedDriver(t)
+	d.networkStatus.Set(drivertest.SandboxNo(1), d.store.ForPod(drivertest.Web.UID))
+	answer := d.answerSuccessor(t.Context(), succession.Request{Manner: succession.WhenQuiet, Within: 2 * quietPoll})
+	if answer.HandsOver || !strings.Contains(answer.Reason, "network-status of 1 pods") {
+		t.Errorf("it answers %+v", answer)
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	nri "github.com/containerd/nri/pkg/api"
 	cnitypes "github.com/containernetworking/cni/pkg/types"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -361,4 +362,18 @@ func TestBlockedPods(t *testing.T) {
 	drivertest.Same(t, "failed", map[string]int{podAttaching: 0, podRetrying: 0, podFailed: 1}, blocked())
 	queue, _ = d.jobs.queue(time.Now())
 	drivertest.Same(t, "queue of what is over", metrics.Queue{}, queue)
+}
+
+// TestTakeOverThatFails checks that a driver to which another does not hand over serves no sandbox: the other one
+// does, and both would run the same plugins.
+func TestTakeOverThatFails(t *testing.T) {
+	d := newDriver(t, nad("blue", blueConf))
+	prepare(t, d, claim("a", "blue"))
+	refused := errors.New("it runs 1 operations on pods")
+	m := &measuredHooks{hooks: newHooks(d, time.Second), limit: func() time.Duration { return 2 * time.Second }, takeOver: func(context.Context, time.Duration) error { return refused }}
+	if _, err := m.Synchronize(t.Context(), []*nri.PodSandbox{podNo(1)}, nil); !errors.Is(err, refused) {
+		t.Errorf("Synchronize: %v", err)
+	}
+	d.operations.Wait()
+	drivertest.Same(t, "plugins", nil, kernelOf(d).Calls)
 }

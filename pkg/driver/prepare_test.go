@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -217,4 +218,29 @@ func TestUnprepareWaitsForTheSandbox(t *testing.T) {
 		t.Error(err)
 	}
 	drivertest.Same(t, "plugins", []string{`DEL net1 in sandbox-1 netns ""`}, k.Calls)
+}
+
+// TestPrepareAfterItsCallHasEnded checks that a call for which the kubelet no longer waits records nothing: nobody would
+// unprepare it.
+func TestPrepareAfterItsCallHasEnded(t *testing.T) {
+	d := newDriver(t, nad("blue", blueConf))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := d.preparer.prepare(ctx, []*resourceapi.ResourceClaim{claim("a", "blue")})["a-uid"]; !errors.Is(err, context.Canceled) {
+		t.Errorf("the claim: %v", err)
+	}
+	drivertest.Same(t, "records", 0, len(d.store.All()))
+}
+
+// TestNewClaimBesideAnAttachedOne checks that a pod whose record was lost while another claim of it is attached keeps
+// what it has: planned again, both claims would get the same interface.
+func TestNewClaimBesideAnAttachedOne(t *testing.T) {
+	d, k := attachedDriver(t)
+	for uid, result := range prepare(t, d, claim("a", "blue"), claim("b", "blue")) {
+		if reason.Of(result.Err) != reason.ClaimIncomplete {
+			t.Errorf("claim %s: %v", uid, result.Err)
+		}
+	}
+	drivertest.Same(t, "phases", map[string]checkpoint.Phase{"net1": checkpoint.Attached}, drivertest.Phases(d.store))
+	drivertest.Same(t, "plugins", nil, k.Calls)
 }

@@ -312,3 +312,24 @@ func TestUnpreparedClaimsAreForgotten(t *testing.T) {
 	ts.add("other", drivertest.Web.UID, now.Add(unpreparedLife+1))
 	drivertest.Same(t, "kept", 1, len(ts.times))
 }
+
+// TestSweepLeavesAJobAlone checks that no DEL of a sweep comes between those of a job that attaches the pod again.
+func TestSweepLeavesAJobAlone(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		if err := w.RunPodSandbox(t.Context(), podNo(1)); err != nil {
+			t.Fatal(err)
+		}
+		unlock, err := w.Driver.operations.Lock(t.Context(), drivertest.Web.UID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.k.End(drivertest.SandboxNo(1))
+		if err := w.RunPodSandbox(t.Context(), podNo(2)); err != nil {
+			t.Fatal(err)
+		}
+		drivertest.Same(t, "pods that are swept", 0, len(w.Driver.sweeper.sweepPods(t.Context())))
+		unlock()
+		after(time.Second)
+		drivertest.Same(t, "phases", bothAttached, w.phases())
+	})
+}

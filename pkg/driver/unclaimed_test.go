@@ -21,6 +21,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/podedit"
 )
 
 // inUnclaimedWorld runs a test on a node of nadra's that attaches pods without a claim. Its driver
@@ -294,4 +295,27 @@ func TestNamespacesHavePolicies(t *testing.T) {
 	} {
 		drivertest.Same(t, tt.namespace, tt.want, p.of(tt.namespace, tt.node))
 	}
+}
+
+// TestAnnotationStaysInItsNamespaces checks that, with namespace isolation, neither the annotation of a pod without a
+// claim nor an edit of it attaches a network of a namespace that is neither the pod's nor global.
+func TestAnnotationStaysInItsNamespaces(t *testing.T) {
+	isolated := setup{cfg: func(c *Config) {
+		c.Ownership = Ownership{Unclaimed: AttachUnclaimed}
+		c.Isolation = attachment.Isolation{On: true, Global: []string{"shared"}}
+	}}
+	inWorldWith(t, isolated, blueConf, func(t *testing.T, w *world) {
+		for _, source := range []string{sourceAPI, "file"} {
+			pod := with(asking("tenant", "default/blue"), func(p *nri.PodSandbox) {
+				p.Namespace, p.Annotations[configSource] = "dev", source
+			})
+			drivertest.WantReason(t, w.RunPodSandbox(t.Context(), pod), reason.NamespaceIsolation, "default/blue")
+			_, _, err := w.CreateContainer(t.Context(), pod, &nri.Container{})
+			drivertest.WantReason(t, err, reason.NamespaceIsolation)
+		}
+		_, err := w.preparer.planner.planAdded(attachment.PodRef{Namespace: "dev", Name: "tenant", UID: "tenant-uid"},
+			podedit.Addition{Selection: attachment.Selection{Network: attachment.NetworkRef{Namespace: "default", Name: "blue"}}})
+		drivertest.WantReason(t, err, reason.NamespaceIsolation, "default/blue")
+		drivertest.Same(t, "plugins", nil, w.k.Calls)
+	})
 }

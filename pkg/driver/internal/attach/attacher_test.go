@@ -337,3 +337,50 @@ func TestInterfaceOfAPendingDEL(t *testing.T) {
 		t.Errorf("plugins %v", k.Calls)
 	}
 }
+
+// TestDeviceThatIsNotRestored checks that a function whose settings before the pod could not be restored stays the
+// pod's, until they are.
+func TestDeviceThatIsNotRestored(t *testing.T) {
+	a, _ := newAttacher(t)
+	fails := errors.New("the card does not answer")
+	a.RestoreDevice = func(attachment.Hardware) error { return fails }
+	p := attachment.Prepared{
+		Claim: attachment.ClaimRef{Namespace: "default", Name: "c", UID: "c-uid"}, Pod: drivertest.Web, Request: "vf", Pool: "p", Device: "d",
+		Attachment: attachment.Attachment{Interface: "net1"}, Hardware: &attachment.Hardware{ID: "0000:3b:02.0"},
+	}
+	if err := a.Store.Put([]attachment.Prepared{p}); err != nil {
+		t.Fatal(err)
+	}
+	if err := attachOnce(t, a, drivertest.SandboxNo(1)); err != nil {
+		t.Fatal(err)
+	}
+	all := func(checkpoint.Record) bool { return true }
+	if err := a.Detach(t.Context(), drivertest.Web.UID, all); !errors.Is(err, fails) || !a.Store.All()[0].NeedsDEL() {
+		t.Errorf("detaching: %v, the record is %s", err, a.Store.All()[0].Phase)
+	}
+	fails = nil
+	if err := a.Detach(t.Context(), drivertest.Web.UID, all); err != nil || a.Store.All()[0].NeedsDEL() {
+		t.Errorf("detaching when the card answers: %v, the record is %s", err, a.Store.All()[0].Phase)
+	}
+}
+
+// TestAttachedBeforeTheBoot checks that what was attached before the node was rebooted is not there, also if a runtime
+// uses the sandbox's ID again.
+func TestAttachedBeforeTheBoot(t *testing.T) {
+	a, _ := newAttacher(t)
+	drivertest.PrepareWeb(t, a.Store, []string{"net1"})
+	if err := attachOnce(t, a, drivertest.SandboxNo(1)); err != nil {
+		t.Fatal(err)
+	}
+	missing := a.Missing(drivertest.SandboxNo(1))
+	if missing(a.Store.All()[0]) {
+		t.Error("it is missing in its own boot")
+	}
+	var err error
+	if a.Store, _, err = checkpoint.Open(filepath.Dir(a.Store.Dir()), "boot-2"); err != nil {
+		t.Fatal(err)
+	}
+	if !missing(a.Store.All()[0]) {
+		t.Error("it is there after a reboot")
+	}
+}
