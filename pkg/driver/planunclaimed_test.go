@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
@@ -104,4 +105,24 @@ func TestDeviceHeld(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestDeviceOfAnotherPod gives a pod without a claim, by a device plugin, the function that another pod still has by a
+// claim of nadra's: it would take it out of the running pod.
+func TestDeviceOfAnotherPod(t *testing.T) {
+	const vf = "0000:3b:02.0"
+	d := newDriverWith(t, setup{cfg: func(c *Config) { c.Ownership = Ownership{Unclaimed: AttachUnclaimed} }}, drawing("example.com/vf", nad("vf", blueConf)))
+	d.preparer.planner.pluginDevices = func(context.Context, attachment.PodRef) (map[string][]string, error) {
+		return map[string][]string{"example.com/vf": {vf}}, nil
+	}
+	held := attachment.Prepared{
+		Claim: attachment.ClaimRef{Namespace: "default", Name: "c", UID: "c-uid"}, Pod: drivertest.Web, Request: "vf", Pool: "p", Device: "d",
+		Attachment: attachment.Attachment{Interface: "net1"}, Hardware: &attachment.Hardware{ID: vf},
+	}
+	if err := d.store.Put([]attachment.Prepared{held}); err != nil {
+		t.Fatal(err)
+	}
+	err := newHooks(d, time.Minute).RunPodSandbox(t.Context(), asking("solo", "vf"))
+	drivertest.WantReason(t, err, reason.DeviceInUse, vf, "pod default/solo", "pod default/web")
+	drivertest.Same(t, "plugins", nil, kernelOf(d).Calls)
 }

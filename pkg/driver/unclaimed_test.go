@@ -298,7 +298,8 @@ func TestNamespacesHavePolicies(t *testing.T) {
 }
 
 // TestAnnotationStaysInItsNamespaces checks that, with namespace isolation, neither the annotation of a pod without a
-// claim nor an edit of it attaches a network of a namespace that is neither the pod's nor global.
+// claim, nor an edit of it, nor that of a pod with an extended resource attaches a network of a namespace that is
+// neither the pod's nor global.
 func TestAnnotationStaysInItsNamespaces(t *testing.T) {
 	isolated := setup{cfg: func(c *Config) {
 		c.Ownership = Ownership{Unclaimed: AttachUnclaimed}
@@ -315,6 +316,11 @@ func TestAnnotationStaysInItsNamespaces(t *testing.T) {
 		}
 		_, err := w.preparer.planner.planAdded(attachment.PodRef{Namespace: "dev", Name: "tenant", UID: "tenant-uid"},
 			podedit.Addition{Selection: attachment.Selection{Network: attachment.NetworkRef{Namespace: "default", Name: "blue"}}})
+		drivertest.WantReason(t, err, reason.NamespaceIsolation, "default/blue")
+		see(t, w.Driver, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "dev", Name: "extended", UID: "extended-uid", Annotations: map[string]string{attachment.NetworksAnnotation: "default/blue"},
+		}})
+		_, err = w.preparer.planner.annotated(t.Context(), attachment.PodRef{Namespace: "dev", Name: "extended", UID: "extended-uid"})
 		drivertest.WantReason(t, err, reason.NamespaceIsolation, "default/blue")
 		drivertest.Same(t, "plugins", nil, w.k.Calls)
 	})
