@@ -40,8 +40,8 @@ const fileMode = 0o600
 // version.
 type claimFiles struct {
 	dir string
-	// mu guards unsynced, the claims' latest files that are not synced yet. The Store
-	// holds it during a change.
+	// mu guards unsynced, the claims' latest files that are not synced yet, for as long as the second name
+	// exists; nil if writing has failed. The Store holds it during a change.
 	mu       sync.Mutex
 	unsynced map[string]*os.File
 	syncing  sync.WaitGroup
@@ -76,6 +76,9 @@ func (f *claimFiles) writeUnsynced(uid string, data []byte) error {
 	// The second name exists already if an earlier change is being synced.
 	if err := os.Link(f.path(uid), f.syncedPath(uid)); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("keeping the synced version: %w", err)
+	}
+	if _, found := f.unsynced[uid]; !found {
+		f.unsynced[uid] = nil // if writing fails, the next change removes the second name
 	}
 	file, err := atomicfile.WriteUnsynced(f.path(uid), data, fileMode)
 	if err != nil {

@@ -3,8 +3,11 @@ package checkpoint_test
 import (
 	"encoding/json"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
@@ -97,6 +100,52 @@ func TestClaimsDoNotMixWhileTheyAreSynced(t *testing.T) {
 	}
 	s.WaitSynced()
 	wantFiles(t, dir, "a-uid.json", "b-uid.json", "c-uid.json")
+}
+
+// onFullDisk calls do while the kernel refuses every byte that is written to a file.
+func onFullDisk(t *testing.T, do func()) {
+	t.Helper()
+	signal.Ignore(unix.SIGXFSZ)
+	defer signal.Reset(unix.SIGXFSZ)
+	var before unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &before); err != nil {
+		t.Fatal(err)
+	}
+	set := func(l unix.Rlimit) {
+		if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &l); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set(unix.Rlimit{Cur: 0, Max: before.Max})
+	defer set(before)
+	do()
+}
+
+// TestClaimOfAFullDiskStaysForgotten unprepares a claim whose detaching could not be recorded: no later
+// start of the driver has its record again, whose device another pod may have by then.
+func TestClaimOfAFullDiskStaysForgotten(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	keys := put(t, s, prepared("a", "web", "net1", 0))
+	if err := s.MarkAttaching(keys, sandbox); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.MarkAttached(checkpoint.Added{Key: keys[0], Result: json.RawMessage(`{}`)}); err != nil {
+		t.Fatal(err)
+	}
+	s.WaitSynced()
+	onFullDisk(t, func() {
+		if err := s.MarkDetached(keys...); err == nil {
+			t.Error("a full disk has taken a record")
+		}
+		if err := s.DeleteClaim("a-uid"); err != nil {
+			t.Error(err)
+		}
+	})
+	if r := open(t, dir).All(); len(r) > 0 {
+		t.Errorf("the next driver has %+v", r)
+	}
+	wantFiles(t, dir)
 }
 
 func read(t *testing.T, path string) []byte {
