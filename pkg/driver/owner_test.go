@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -19,6 +20,7 @@ import (
 	k8stesting "k8s.io/client-go/testing"
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
@@ -435,6 +437,33 @@ func TestLabelComesAndGoes(t *testing.T) {
 		}
 		return nil
 	})
+	if err := n.stop(); err != nil {
+		t.Error(err)
+	}
+	n.runtime.Stop()
+}
+
+// TestNoPodIsAdmittedBeforePoliciesAreRead starts a driver that is slow to read the namespaces. A pod without a
+// claim in one whose label refuses such pods does not start meanwhile.
+func TestNoPodIsAdmittedBeforePoliciesAreRead(t *testing.T) {
+	c := claim("a", "blue")
+	n := startNode(t, c, func(cfg *Config, clients *Clients) {
+		cfg.Ownership = Ownership{Unclaimed: AllowUnclaimed}
+		m := nodeClient(t, &metav1.PartialObjectMetadata{
+			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
+			ObjectMeta: metav1.ObjectMeta{Name: "default", Labels: map[string]string{v1alpha1.UnclaimedLabel: string(RefuseUnclaimed)}},
+		})
+		m.PrependReactor("list", "namespaces", func(k8stesting.Action) (bool, runtime.Object, error) {
+			time.Sleep(time.Second) // a slow API server
+			return false, nil, nil
+		})
+		clients.Metadata = m
+	})
+	n.serves(t)
+	pod := asking("solo", "blue")
+	if err := n.runSandbox(t, pod); err == nil || !strings.Contains(err.Error(), "has no claim") {
+		t.Errorf("it starts: %v", err)
+	}
 	if err := n.stop(); err != nil {
 		t.Error(err)
 	}

@@ -101,6 +101,7 @@ func (d *Driver) load(ctx context.Context, start func(func() error)) (slicewrite
 		return err
 	})
 	reads.Go(func() error { return d.owner.start(ctx, start, d.ownerChanged) })
+	reads.Go(func() error { d.policies.wait(ctx); return nil })
 	reads.Go(func() error { return d.otherDrivers.Start(ctx, start, d.networks.Trigger) })
 	reads.Go(func() error { d.nodePods.Start(ctx, start, d.networks.Trigger); return nil })
 	reads.Go(func() error { d.features.start(ctx); return nil })

@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"context"
 	"path"
 	"slices"
 
@@ -9,6 +10,7 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
@@ -48,6 +50,16 @@ type namespacePolicies struct{ informer cache.SharedIndexInformer }
 func newNamespacePolicies(client metadata.Interface) *namespacePolicies {
 	return &namespacePolicies{metadatainformer.NewFilteredMetadataInformer(client, namespaceResource, metav1.NamespaceAll, 0, cache.Indexers{},
 		func(o *metav1.ListOptions) { o.LabelSelector = v1alpha1.UnclaimedLabel }).Informer()}
+}
+
+// wait returns when the namespaces were read, or after ownerWait: until then the node's policy counts for all pods,
+// and some would start without networks that their namespace's policy gives or demands.
+func (p *namespacePolicies) wait(ctx context.Context) {
+	limited, cancel := context.WithTimeout(ctx, ownerWait)
+	defer cancel()
+	if !cache.WaitForCacheSync(limited.Done(), p.informer.HasSynced) && ctx.Err() == nil {
+		klog.FromContext(ctx).Error(nil, "The namespaces' policies could not be read yet, and the node's counts: check that the driver may list and watch namespaces", "timeout", ownerWait)
+	}
 }
 
 // of returns the policy of a namespace's pods: that of its label, or otherwise the node's. A
