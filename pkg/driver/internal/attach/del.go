@@ -117,11 +117,12 @@ func (a *Attacher) del(ctx context.Context, r checkpoint.Record, ns namespace) (
 
 // deferDEL makes a pending DEL of a record.
 func (a *Attacher) deferDEL(r checkpoint.Record, cause error) error {
-	if err := a.Store.DeferDEL(r.Key(), cause); err != nil {
+	err := a.Store.DeferDEL(r.Key(), cause)
+	a.PendingDELs.add(r) // also after an error: the pending DEL may be there
+	if err != nil {
 		return errors.Join(cause, err)
 	}
 	a.failures.forget(r)
-	a.PendingDELs.add(r)
 	a.Deferred(r, cause)
 	return nil
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"os"
+	"path/filepath"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -123,6 +125,35 @@ func TestRetryWaitsForTheSandbox(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestPendingDELOfARecordThatStays checks that a pending DEL is tried though its record could not be changed, for
+// example on a full disk, and the record's own DEL has succeeded since. Otherwise its device would be in use until
+// the driver is restarted.
+func TestPendingDELOfARecordThatStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, _ := newAttacher(t)
+		attaching(t, a, "claim", "net1", rangeA)
+		end := retrying(t, a)
+		file := filepath.Join(a.Store.Dir(), "claim.json")
+		if err := os.Rename(file, file+".tmp-0"); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.deferDEL(a.Store.All()[0], errors.New("busy")); err == nil {
+			t.Error("the record was changed")
+		}
+		if err := os.Rename(file+".tmp-0", file); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.DetachClaim(t.Context(), "claim"); err != nil {
+			t.Fatal(err)
+		}
+		drivertest.Same(t, "pending DELs", 1, len(a.Store.PendingDELs()))
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		drivertest.Same(t, "pending DELs later", 0, len(a.Store.PendingDELs()))
+		end()
+	})
 }
 
 // attaching records an attachment of pod web that has been begun in sandbox 1.
