@@ -138,7 +138,7 @@ func TestClaimOfAFullDiskStaysForgotten(t *testing.T) {
 		if err := s.MarkDetached(keys...); err == nil {
 			t.Error("a full disk has taken a record")
 		}
-		if err := s.DeleteClaim("a-uid"); err != nil {
+		if err := s.DeleteClaim("a-uid", s.ForClaim("a-uid")[0].Pod.UID); err != nil {
 			t.Error(err)
 		}
 	})

@@ -145,7 +145,7 @@ func TestPendingDELOfARecordThatStays(t *testing.T) {
 		if err := os.Rename(file+".tmp-0", file); err != nil {
 			t.Fatal(err)
 		}
-		if err := a.DetachClaim(t.Context(), "claim"); err != nil {
+		if err := a.DetachClaim(t.Context(), a.Store.All()[0].Pod.UID, "claim"); err != nil {
 			t.Fatal(err)
 		}
 		drivertest.Same(t, "pending DELs", 1, len(a.Store.PendingDELs()))
