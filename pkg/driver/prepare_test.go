@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 
@@ -211,6 +212,9 @@ func TestUnprepareWaitsForTheSandbox(t *testing.T) {
 	drivertest.WantReason(t, d.unpreparer.unprepare(t.Context(), "a-uid"), reason.DELUnfinished, "claim default/a", "sandbox-1")
 	drivertest.Same(t, "plugins", nil, k.Calls)
 	records := d.store.All()
+	deleted := referringTo("web", nil)
+	deleted.DeletionTimestamp = &metav1.Time{}
+	see(t, d, deleted)
 	if err := d.unpreparer.stillRuns(records, time.Now().Add(refuseRunning)); err != nil {
 		t.Errorf("a namespace that outlives its sandbox holds its pod for ever: %v", err)
 	}

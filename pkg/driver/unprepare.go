@@ -26,6 +26,7 @@ type unpreparer struct {
 	unprepared  *unpreparedClaims
 	claimStatus *claimstatus.Writer
 	sandboxes   *liveSandboxes
+	watch       *podWatch
 	refused     firstTimes // by claim UID
 }
 
@@ -95,13 +96,13 @@ func (u *unpreparer) heldBySandbox(r checkpoint.Record) bool {
 // kubelet unprepares after it has stopped the sandbox, but its loop over claims of pods that
 // are gone does not wait for their containers (a forced deletion is enough): they would lose
 // their networks while they run. The loop comes again. If a namespace outlives its sandbox,
-// this gives up after refuseRunning.
+// this gives up after refuseRunning, unless the pod is there: the call is late, and was meant for the pod before it.
 func (u *unpreparer) stillRuns(records []checkpoint.Record, now time.Time) error {
 	for _, r := range records {
 		if !u.heldBySandbox(r) {
 			continue
 		}
-		if since := u.refused.since(r.Claim.UID, now); now.Sub(since) < refuseRunning {
+		if since := u.refused.since(r.Claim.UID, now); now.Sub(since) < refuseRunning || !u.watch.ends(r.Pod) {
 			return reason.Errorf(reason.DELUnfinished, "the pod's sandbox %.12s still runs: it is detached when it was stopped", r.Sandbox.ID)
 		}
 	}

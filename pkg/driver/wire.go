@@ -173,7 +173,7 @@ func (d *Driver) wirePreparing() {
 	records := claimRecords{store: d.store, cdi: d.cdi}
 	unprepared := &unpreparedClaims{times: map[unpreparedClaim]time.Time{}}
 	d.unpreparer = &unpreparer{
-		claimRecords: records, attacher: d.attacher, jobs: d.jobs, detacher: d.detacher, unprepared: unprepared, claimStatus: d.claimStatus, sandboxes: d.edits.sandboxes,
+		claimRecords: records, attacher: d.attacher, jobs: d.jobs, detacher: d.detacher, unprepared: unprepared, claimStatus: d.claimStatus, sandboxes: d.edits.sandboxes, watch: d.watch,
 	}
 	d.cache = &cniCacheCleaner{store: d.store, operations: d.operations, limits: d.attacher.Limits, withoutMultus: d.adopter.without}
 	d.sweeper = &sweeper{
