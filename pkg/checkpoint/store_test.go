@@ -421,3 +421,26 @@ func BenchmarkWrite(b *testing.B) {
 		}
 	}
 }
+
+// TestClaimOfAnotherPod checks that neither the next pod of a claim nor the end of the pod before loses a record that
+// promises a DEL.
+func TestClaimOfAnotherPod(t *testing.T) {
+	s := open(t, t.TempDir())
+	keys := put(t, s, prepared("a", "first", "net1", 0))
+	if err := s.MarkAttaching(keys, sandbox); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Put([]attachment.Prepared{prepared("a", "next", "net1", 0)}); err == nil || s.ForClaim("a-uid")[0].Pod.Name != "first" {
+		t.Errorf("the next pod before the DEL: %v, the record is of %s", err, s.ForClaim("a-uid")[0].Pod)
+	}
+	if err := s.MarkDetached(keys...); err != nil {
+		t.Fatal(err)
+	}
+	put(t, s, prepared("a", "next", "net1", 0))
+	if err := s.DeleteClaim("a-uid", "first-uid"); err != nil {
+		t.Fatal(err)
+	}
+	if left := s.ForClaim("a-uid"); len(left) != 1 || left[0].Pod.Name != "next" {
+		t.Errorf("after the end of the first pod: %v", left)
+	}
+}
