@@ -62,7 +62,7 @@ func TestSumOfHooks(t *testing.T) {
 	f.sh("rm /run/nadra-sum")
 	released := time.Now()
 	for i := range slow {
-		_, err := f.Ready(f.Ctx, f.NS, fmt.Sprintf("slow-%d", i), 2*time.Minute)
+		_, err := f.Ready(f.Ctx, f.NS, fmt.Sprintf("slow-%d", i), 6*time.Minute) // the longest back-off of the kubelet is 5 minutes
 		f.Must(err)
 	}
 	t.Logf("hooks: all slow pods are Ready %s after the plugin", time.Since(released).Round(100*time.Millisecond))
