@@ -90,9 +90,15 @@ func (p *pendingDELs) remove(del PendingDEL) error {
 func (p *pendingDELs) list() []PendingDEL {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	return slices.SortedFunc(maps.Values(p.all), func(a, b PendingDEL) int {
-		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.fileName(), b.fileName()))
+	// By the names of the files, because a name costs a hash, and a tenant decides how many DELs fail.
+	names := slices.SortedFunc(maps.Keys(p.all), func(a, b string) int {
+		return cmp.Or(p.all[a].Since.Compare(p.all[b].Since), cmp.Compare(a, b))
 	})
+	out := make([]PendingDEL, len(names))
+	for i, name := range names {
+		out[i] = p.all[name]
+	}
+	return out
 }
 
 // load adds the pending DEL in a file that was read.

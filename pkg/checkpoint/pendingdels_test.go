@@ -2,8 +2,10 @@ package checkpoint_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -84,5 +86,25 @@ func TestRefusal(t *testing.T) {
 	}
 	if got := s.All()[0].Refusal; got != "" {
 		t.Errorf("refusal while attaching: %q", got)
+	}
+}
+
+// TestManyPendingDELs checks that a list of pending DELs costs no hash for each comparison: their number is a
+// tenant's choice, and the probe of the driver's health, each retry and each Prepare list them.
+func TestManyPendingDELs(t *testing.T) {
+	s := open(t, t.TempDir())
+	keys := put(t, s, prepared("a", "web", "net1", 0))
+	for i := range 100 {
+		in := sandbox
+		in.ID = fmt.Sprint("s", i)
+		if err := errors.Join(s.MarkAttaching(keys, in), s.DeferDEL(keys[0], errors.New("busy"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := testing.AllocsPerRun(1, func() { s.PendingDELs() }); n > 50 {
+		t.Errorf("%v allocations for 100 pending DELs", n)
+	}
+	if !slices.IsSortedFunc(s.PendingDELs(), func(a, b checkpoint.PendingDEL) int { return a.Since.Compare(b.Since) }) {
+		t.Error("the oldest is not the first")
 	}
 }
