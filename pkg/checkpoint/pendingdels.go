@@ -94,9 +94,9 @@ func (p *pendingDELs) list() []PendingDEL {
 	names := slices.SortedFunc(maps.Keys(p.all), func(a, b string) int {
 		return cmp.Or(p.all[a].Since.Compare(p.all[b].Since), cmp.Compare(a, b))
 	})
-	out := make([]PendingDEL, len(names))
-	for i, name := range names {
-		out[i] = p.all[name]
+	var out []PendingDEL
+	for _, name := range names {
+		out = append(out, p.all[name])
 	}
 	return out
 }
