@@ -81,7 +81,7 @@ func referencesOf(pod *corev1.Pod) *podReferences {
 
 // knows reports whether the pod's spec or status names the claim.
 func (p *podReferences) knows(claim *resourceapi.ResourceClaim) bool {
-	return isExtended(claim) || p.position(claim.Name) < len(p.claims)
+	return isExtended(claim) || p.names(refOf(claim))
 }
 
 // position returns the position of a claim in the pod's spec. Claims that it does not name, such as the one for

@@ -85,35 +85,29 @@ func TestPrepareRefusesUngatedContainers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDriverWith(t, setup{checkContainers: true}, nad("blue", blueConf))
 		c := claim("c", "blue")
-		see := func(pod *corev1.Pod) {
+		seeWeb := func(pod *corev1.Pod) {
 			t.Helper()
 			pod.Namespace, pod.Name, pod.UID = drivertest.Web.Namespace, drivertest.Web.Name, types.UID(drivertest.Web.UID)
-			slim, err := slimPod("net.nadra.dev")(pod)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := d.watch.informer.GetStore().Add(slim); err != nil {
-				t.Fatal(err)
-			}
+			see(t, d, pod)
 		}
 		claims := []*resourceapi.ResourceClaim{c}
 		drivertest.WantReason(t, d.preparer.prepare(t.Context(), claims)[c.UID], reason.PodNotRead, "pod default/web", "does not name all claims")
 
 		pod := referencing(nil, []corev1.ResourceClaim{{Name: "net"}})
 		pod.Status.ResourceClaimStatuses = nil
-		see(pod)
+		seeWeb(pod)
 		go func() {
 			time.Sleep(podSeenWait / 2)
 			seen := pod.DeepCopy()
 			seen.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "net", ResourceClaimName: &c.Name}}
-			see(seen)
+			seeWeb(seen)
 		}()
 		drivertest.WantReason(t, d.preparer.prepare(t.Context(), claims)[c.UID], reason.ContainerWithoutClaim, "pod default/web", "container a ", "{name: net}")
 		drivertest.Same(t, "records", 0, len(d.store.All()))
 
 		whole := referencing([]corev1.ResourceClaim{{Name: "net"}}, []corev1.ResourceClaim{{Name: "net"}})
 		whole.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "net", ResourceClaimName: &c.Name}}
-		see(whole)
+		seeWeb(whole)
 		if err := d.preparer.prepare(t.Context(), claims)[c.UID]; err != nil {
 			t.Errorf("a pod whose containers all reference it: %v", err)
 		}

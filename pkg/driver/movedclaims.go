@@ -33,8 +33,11 @@ func (m *movedClaims) of(s liveSandbox, gated []string) (bool, error) {
 		return false, nil // it cannot have claims
 	}
 	pod, own := s.Pod, m.store.ForPod(s.Pod.UID)
+	isOwn := func(claim string) bool {
+		return slices.ContainsFunc(own, func(r checkpoint.Record) bool { return r.Claim.Name == claim })
+	}
 	isOther := func(r checkpoint.Record) bool {
-		return r.Pod.UID != pod.UID && !r.Unclaimed() && !slices.ContainsFunc(own, func(o checkpoint.Record) bool { return o.Claim.String() == r.Claim.String() })
+		return r.Pod.UID != pod.UID && !r.Unclaimed() && !isOwn(r.Claim.Name)
 	}
 	if slices.ContainsFunc(gated, func(uid string) bool { return slices.ContainsFunc(m.store.ForClaim(uid), isOther) }) {
 		return true, nil
@@ -42,6 +45,9 @@ func (m *movedClaims) of(s liveSandbox, gated []string) (bool, error) {
 	known := m.watch.known(pod)
 	if known != nil && known.references == nil || known == nil && len(own) > 0 {
 		return false, nil
+	}
+	if known != nil && !slices.ContainsFunc(known.references.claims, func(c podClaim) bool { return !isOwn(c.claim) }) {
+		return false, nil // as usual, and the node's other records are not looked through
 	}
 	for _, r := range m.store.All() {
 		switch {
