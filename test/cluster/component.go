@@ -133,6 +133,23 @@ func (m *Machine) Kill(ctx context.Context, name string, signal unix.Signal) err
 	return nil
 }
 
+// Slow lets a component run for a fifth of the time only, until end, which returns the error that has ended it before.
+func (m *Machine) Slow(name string) (end func() error) {
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() {
+		var err error
+		for err == nil && ctx.Err() == nil {
+			err = m.Kill(context.WithoutCancel(ctx), name, unix.SIGSTOP)
+			time.Sleep(240 * time.Millisecond)
+			err = errors.Join(err, m.Kill(context.WithoutCancel(ctx), name, unix.SIGCONT))
+			time.Sleep(60 * time.Millisecond)
+		}
+		ended <- err
+	}()
+	return func() error { stop(); return <-ended }
+}
+
 // Restart ends a component in an orderly way and starts it again.
 func (m *Machine) Restart(ctx context.Context, name string) error {
 	if err := m.Kill(ctx, name, unix.SIGTERM); err != nil {

@@ -79,24 +79,18 @@ func (f *fixture) haveNetworks() {
 func (f *fixture) slowPowerOn() {
 	f.haveNetworks()
 	control := f.Cluster.ControlPlane()
-	signal := func(s unix.Signal) { f.Must(control.Kill(f.Ctx, cluster.APIServer, s)) }
-	slowed := make(chan struct{})
+	slowed := make(chan error, 1)
 	f.Must(cluster.LosePower(f.Ctx, f.node, func() {
-		signal(unix.SIGSTOP)
+		f.Must(control.Kill(f.Ctx, cluster.APIServer, unix.SIGSTOP))
 		go func() {
-			defer close(slowed)
 			time.Sleep(5 * time.Second) // the API server is away
-			for began := time.Now(); time.Since(began) < 15*time.Second; {
-				signal(unix.SIGCONT)
-				time.Sleep(60 * time.Millisecond)
-				signal(unix.SIGSTOP)
-				time.Sleep(240 * time.Millisecond)
-			}
-			signal(unix.SIGCONT)
+			end := control.Slow(cluster.APIServer)
+			time.Sleep(15 * time.Second)
+			slowed <- end()
 		}()
 	}))
 	f.startPods("slow")
-	<-slowed
+	f.Must(<-slowed)
 	f.haveNetworks()
 }
 

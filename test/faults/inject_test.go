@@ -175,19 +175,7 @@ func (in *injector) slowDown(control *cluster.Machine) (end func() error, err er
 	if err := in.signalDriver("KILL"); err != nil && !errors.Is(err, errNothing) {
 		return nil, err
 	}
-	ctx, stop := context.WithCancel(context.WithoutCancel(in.ctx))
-	slowed := make(chan error, 1)
-	go func() {
-		var err error
-		for err == nil && ctx.Err() == nil {
-			err = control.Kill(context.WithoutCancel(ctx), cluster.APIServer, unix.SIGSTOP)
-			pause(ctx, 240*time.Millisecond)
-			err = errors.Join(err, control.Kill(context.WithoutCancel(ctx), cluster.APIServer, unix.SIGCONT))
-			pause(ctx, 60*time.Millisecond)
-		}
-		slowed <- err
-	}()
-	return func() error { stop(); return <-slowed }, nil
+	return control.Slow(cluster.APIServer), nil
 }
 
 // breakDriver rolls out the driver with an argument with which it cannot begin. The driver before serves until
