@@ -33,7 +33,6 @@ func TestTable(t *testing.T) {
 		{name: "fuzz", usage: usage{time.Second, time.Second}, err: errors.New("exit status 2")},
 	}
 	const want = `e2e: pods=3
-e2e: TestBurst: burst_test.go:20: 3 of 50 pods
   lane  result  build   wall   CPU
   lint  passed          1:01  2:00
    e2e  FAILED   0:20  59:59  1:30
@@ -41,6 +40,7 @@ e2e: TestBurst: burst_test.go:20: 3 of 50 pods
    all                 60:00  3:31
 to run it alone: make e2e PKG=./test/e2e RUN='^TestBurst$'
 to run it alone: make fuzz
+e2e: TestBurst: burst_test.go:20: 3 of 50 pods
 `
 	if got := table(lanes, time.Hour); got != want {
 		t.Errorf("got:\n%s\nwant:\n%s", got, want)

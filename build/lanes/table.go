@@ -59,19 +59,14 @@ func countFailed(lanes []lane) (n int) {
 	return n
 }
 
-// table lists the summary lines, why tests failed, the lanes with their times, and the commands that run
-// alone what failed. Wall time runs for several lanes at once, so their sum is not that
-// of the last line, which is wall.
+// table lists the summary lines, the lanes with their times, and the commands that run alone what failed. The
+// reasons of failures come last, because often only the end of a log is kept. Wall time runs for several
+// lanes at once, so their sum is not that of the line all, which is wall.
 func table(lanes []lane, wall time.Duration) string {
 	var out strings.Builder
 	for _, l := range lanes {
 		for _, line := range l.summary {
 			fmt.Fprintln(&out, line)
-		}
-	}
-	for _, l := range lanes {
-		for _, line := range l.tests.reasons {
-			fmt.Fprintf(&out, "%s: %.*s\n", l.name, widestReason, line)
 		}
 	}
 	w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', tabwriter.AlignRight)
@@ -90,6 +85,11 @@ func table(lanes []lane, wall time.Duration) string {
 	for _, l := range lanes {
 		for _, command := range l.again() {
 			fmt.Fprintln(&out, "to run it alone:", command)
+		}
+	}
+	for _, l := range lanes {
+		for _, line := range l.tests.reasons {
+			fmt.Fprintf(&out, "%s: %.*s\n", l.name, widestReason, line)
 		}
 	}
 	return out.String()

@@ -54,6 +54,18 @@ type fixture struct {
 	page page
 }
 
+// afterFailure cleans up after a test that has failed, for the next one, which the test's own context, by
+// then cancelled, would not allow.
+func (f *fixture) afterFailure(clean func(*fixture)) {
+	f.Cleanup(func() {
+		if f.Failed() {
+			after := *f
+			after.Ctx = context.WithoutCancel(f.Ctx)
+			clean(&after)
+		}
+	})
+}
+
 // install applies the stack, and workloads of other projects if there is a corpus.
 func (f *fixture) install() {
 	f.Helper()

@@ -37,11 +37,7 @@ func TestSingleNode(t *testing.T) {
 func (f *fixture) moveSingle() {
 	f.Helper()
 	const withNetworks = ofStack - 1 // the DaemonSet has one pod
-	f.Cleanup(func() {
-		if f.Failed() { // for the next test
-			f.Kubectl("delete", "namespace", namespace, "--timeout=120s")
-		}
-	})
+	f.afterFailure(func(f *fixture) { f.Kubectl("delete", "namespace", namespace, "--timeout=120s") })
 	f.Must(f.Apply(f.Ctx, stack))
 	f.areReady(withNetworks)
 	pods := f.running()

@@ -79,11 +79,9 @@ func (f *fixture) installUnmovable() {
 // waits until Multus serves all of them.
 func (f *fixture) addUnmovable(others int) {
 	f.Helper()
-	f.Cleanup(func() { // for the next test
-		if f.Failed() {
-			f.noStaticPods()
-			f.Kubectl("delete", "namespace", namespace, "--timeout=120s")
-		}
+	f.afterFailure(func(f *fixture) {
+		f.noStaticPods()
+		f.Kubectl("delete", "namespace", namespace, "--timeout=120s")
 	})
 	nodes := f.nodes()
 	f.Must(f.Apply(f.Ctx, strings.ReplaceAll(unmovable, "NODE", nodes[1])))

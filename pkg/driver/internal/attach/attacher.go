@@ -15,6 +15,7 @@ import (
 	"github.com/nadra-dev/nadra/internal/failpoint"
 	"github.com/nadra-dev/nadra/internal/metrics"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/cniexec"
@@ -81,6 +82,13 @@ type Options struct {
 // RollbackTime is the time in which the DELs after a failed attach begin. One that does not stays
 // in its record.
 const RollbackTime = 500 * time.Millisecond
+
+// While so many DELs of a pod, or of a namespace's pods, are pending, no ADD begins for it. One sandbox may leave the
+// first number, and a full node the second while an IPAM plugin is away.
+const (
+	mostOfPod       = v1alpha1.MaxNetworks
+	mostOfNamespace = 8 * mostOfPod
+)
 
 // Attacher moves a pod's records through their phases by running plugins. The caller's operation
 // holds the pod's lock: the CNI specification forbids concurrent operations on one container.
@@ -155,18 +163,46 @@ func (a *Attacher) try(ctx context.Context, sandbox attachment.Sandbox) error {
 	if len(todo) == 0 {
 		return nil
 	}
+	sandbox, err := a.mayAdd(sandbox, todo)
+	if err != nil {
+		return err
+	}
+	return a.addAll(ctx, sandbox, todo)
+}
+
+// mayAdd checks that ADDs may begin, and returns the sandbox with the cookie of its namespace.
+func (a *Attacher) mayAdd(sandbox attachment.Sandbox, todo []checkpoint.Record) (attachment.Sandbox, error) {
 	if sandbox.NetNS == "" {
-		return NoNamespaceError(sandbox, todo)
+		return sandbox, NoNamespaceError(sandbox, todo)
+	}
+	if err := tooManyPending(a.Store.PendingDELs(), sandbox.Pod); err != nil {
+		return sandbox, transient{err}
 	}
 	ns, err := a.Netns.Inspect(sandbox.NetNS)
 	if err == nil {
 		err = a.checkNames(ns.Links, todo, sandbox.ID)
 	}
-	if err != nil {
-		return err
-	}
 	sandbox.Cookie = ns.Cookie
-	return a.addAll(ctx, sandbox, todo)
+	return sandbox, err
+}
+
+// tooManyPending refuses an ADD while as many DELs are pending as a pod, or a namespace on a node, may leave.
+// Otherwise a network whose ADD and DEL both fail, which a tenant can write, would leave one with each sandbox.
+func tooManyPending(pending []checkpoint.PendingDEL, pod attachment.PodRef) error {
+	ofPod, ofNamespace := 0, 0
+	for _, del := range pending {
+		switch other := del.Record.Pod; {
+		case other.UID == pod.UID:
+			ofPod++
+		case other.Namespace == pod.Namespace:
+			ofNamespace++
+		}
+	}
+	if ofPod < mostOfPod && ofPod+ofNamespace < mostOfNamespace {
+		return nil
+	}
+	return reason.Errorf(reason.PendingDEL, "%d DELs of pod %s and %d of other pods of its namespace are pending on the node, %d and %d together are the most: "+
+		"its networks are attached after one of them succeeds", ofPod, pod, ofNamespace, mostOfPod, mostOfNamespace)
 }
 
 // networkError is the failure of one of a pod's networks, because of which the pod has none.
@@ -317,11 +353,8 @@ func (a *Attacher) deviceInfo(ctx context.Context, sandbox attachment.Sandbox, r
 	return info
 }
 
-// rollBack deletes what was begun in the sandbox. It has a time limit of its own, because
-// that of the attach may have passed.
+// rollBack deletes what was begun in the sandbox.
 func (a *Attacher) rollBack(ctx context.Context, sandbox attachment.Sandbox) error {
-	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), RollbackTime, reason.Errorf(reason.DELUnfinished, "the time for the rollback is over"))
-	defer cancel()
 	attached := slices.DeleteFunc(a.Store.ForPod(sandbox.Pod.UID), func(r checkpoint.Record) bool {
 		return r.Phase != checkpoint.Attached || !checkpoint.InSandbox(sandbox.ID)(r)
 	})
@@ -332,7 +365,19 @@ func (a *Attacher) rollBack(ctx context.Context, sandbox attachment.Sandbox) err
 			return fmt.Errorf("recording the rollback: %w", err)
 		}
 	}
-	return a.Detach(ctx, sandbox.Pod.UID, checkpoint.InSandbox(sandbox.ID))
+	return a.undo(ctx, sandbox.Pod.UID, checkpoint.InSandbox(sandbox.ID))
+}
+
+// undo runs the DELs after a failed attach. It has a time limit of its own, because that of the attach may have
+// passed. When the driver stops it begins none, because one that hangs would leave the node without a driver:
+// the next driver's try begins with them.
+func (a *Attacher) undo(ctx context.Context, podUID string, match func(checkpoint.Record) bool) error {
+	if a.Operations.Context().Err() != nil {
+		return reason.Errorf(reason.DELUnfinished, "the driver stops: the next one deletes what was begun")
+	}
+	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), RollbackTime, reason.Errorf(reason.DELUnfinished, "the time for the rollback is over"))
+	defer cancel()
+	return a.Detach(ctx, podUID, match)
 }
 
 // NoNamespaceError returns why a sandbox without a network namespace gets no attachments:

@@ -216,6 +216,33 @@ func TestRollbackHasItsOwnTime(t *testing.T) {
 	}
 }
 
+// TestStopBeginsNoRollback checks that no DEL begins when the driver stops: one that hangs would leave the node
+// without a driver. The next driver's try begins with it.
+func TestStopBeginsNoRollback(t *testing.T) {
+	a, k := newAttacher(t)
+	drivertest.PrepareWeb(t, a.Store, []string{"net1", "net2"})
+	k.Fail("ADD net2", drivertest.Final("no"))
+	a.Added = func(attachment.Sandbox, []checkpoint.Record, time.Time, bool) {
+		a.Operations.Cancel(errors.New("the driver was stopped"))
+	}
+	err := attachOnce(t, a, drivertest.SandboxNo(1))
+	drivertest.WantReason(t, err, reason.PluginFailed, "the driver stops")
+	a.Operations = operations.New(t.Context(), k, a.Limits)
+	k.Fail("ADD net2", nil)
+	a.Added = func(attachment.Sandbox, []checkpoint.Record, time.Time, bool) {}
+	if err := attachOnce(t, a, drivertest.SandboxNo(1)); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		`ADD net1 in sandbox-1 netns "/run/netns/1"`, `ADD net2 in sandbox-1 netns "/run/netns/1"`,
+		`DEL net2 in sandbox-1 netns "/run/netns/1"`, `DEL net1 in sandbox-1 netns "/run/netns/1"`,
+		`ADD net1 in sandbox-1 netns "/run/netns/1"`, `ADD net2 in sandbox-1 netns "/run/netns/1"`,
+	}
+	if diff := cmp.Diff(want, k.Calls); diff != "" {
+		t.Errorf("plugins (-want +got):\n%s", diff)
+	}
+}
+
 // TestFailedDelStaysInItsRecord checks that a DEL which has failed is run before the pod's next
 // sandbox is attached.
 func TestFailedDelStaysInItsRecord(t *testing.T) {

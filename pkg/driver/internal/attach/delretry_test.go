@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"sync/atomic"
@@ -11,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
@@ -154,6 +156,55 @@ func TestPendingDELOfARecordThatStays(t *testing.T) {
 		drivertest.Same(t, "pending DELs later", 0, len(a.Store.PendingDELs()))
 		end()
 	})
+}
+
+// TestPendingDELsOfATenantHaveALimit checks that a pod whose ADD and DEL both fail leaves so many pending DELs and
+// no more, in however many sandboxes, and that its networks are attached once the plugin is mended.
+func TestPendingDELsOfATenantHaveALimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, k := newAttacher(t)
+		drivertest.PrepareWeb(t, a.Store, []string{"net1"})
+		k.Fail("ADD net1", drivertest.Final("no"))
+		k.Fail("DEL net1", errors.New("busy"))
+		try := func(s attachment.Sandbox) error {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			return a.Attach(ctx, s, func(error) {})
+		}
+		var err error
+		for i := range 2 * mostOfPod {
+			err = try(drivertest.SandboxNo(i))
+		}
+		drivertest.WantReason(t, err, reason.PendingDEL, "64 DELs of pod default/web ")
+		drivertest.Same(t, "pending DELs of a pod", mostOfPod, len(a.Store.PendingDELs()))
+
+		k.Fail("ADD net1", nil)
+		k.Fail("DEL net1", nil)
+		end := retrying(t, a)
+		if err := try(drivertest.SandboxNo(2 * mostOfPod)); err != nil {
+			t.Error(err)
+		}
+		end()
+	})
+}
+
+// TestPendingDELsOfANamespace checks that the pods of one namespace together leave so many pending DELs and no
+// more, and that those of others do not count.
+func TestPendingDELsOfANamespace(t *testing.T) {
+	var pending []checkpoint.PendingDEL
+	add := func(namespace string) {
+		pod := attachment.PodRef{Namespace: namespace, UID: fmt.Sprint(len(pending))}
+		pending = append(pending, checkpoint.PendingDEL{Record: checkpoint.Record{Prepared: attachment.Prepared{Pod: pod}}})
+	}
+	for range mostOfNamespace - 1 {
+		add(drivertest.Web.Namespace)
+		add("other")
+	}
+	if err := tooManyPending(pending, drivertest.Web); err != nil {
+		t.Error(err)
+	}
+	add(drivertest.Web.Namespace)
+	drivertest.WantReason(t, tooManyPending(pending, drivertest.Web), reason.PendingDEL, "0 DELs of pod default/web and 512 of other pods")
 }
 
 // attaching records an attachment of pod web that has been begun in sandbox 1.
