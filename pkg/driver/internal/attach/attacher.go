@@ -15,7 +15,6 @@ import (
 	"github.com/nadra-dev/nadra/internal/failpoint"
 	"github.com/nadra-dev/nadra/internal/metrics"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
-	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/cniexec"
@@ -82,13 +81,6 @@ type Options struct {
 // RollbackTime is the time in which the DELs after a failed attach begin. One that does not stays
 // in its record.
 const RollbackTime = 500 * time.Millisecond
-
-// While so many DELs of a pod, or of a namespace's pods, are pending, no ADD begins for it. One sandbox may leave the
-// first number, and a full node the second while an IPAM plugin is away.
-const (
-	mostOfPod       = v1alpha1.MaxNetworks
-	mostOfNamespace = 8 * mostOfPod
-)
 
 // Attacher moves a pod's records through their phases by running plugins. The caller's operation
 // holds the pod's lock: the CNI specification forbids concurrent operations on one container.
@@ -168,41 +160,6 @@ func (a *Attacher) try(ctx context.Context, sandbox attachment.Sandbox) error {
 		return err
 	}
 	return a.addAll(ctx, sandbox, todo)
-}
-
-// mayAdd checks that ADDs may begin, and returns the sandbox with the cookie of its namespace.
-func (a *Attacher) mayAdd(sandbox attachment.Sandbox, todo []checkpoint.Record) (attachment.Sandbox, error) {
-	if sandbox.NetNS == "" {
-		return sandbox, NoNamespaceError(sandbox, todo)
-	}
-	if err := tooManyPending(a.Store.PendingDELs(), sandbox.Pod); err != nil {
-		return sandbox, transient{err}
-	}
-	ns, err := a.Netns.Inspect(sandbox.NetNS)
-	if err == nil {
-		err = a.checkNames(ns.Links, todo, sandbox.ID)
-	}
-	sandbox.Cookie = ns.Cookie
-	return sandbox, err
-}
-
-// tooManyPending refuses an ADD while as many DELs are pending as a pod, or a namespace on a node, may leave.
-// Otherwise a network whose ADD and DEL both fail, which a tenant can write, would leave one with each sandbox.
-func tooManyPending(pending []checkpoint.PendingDEL, pod attachment.PodRef) error {
-	ofPod, ofNamespace := 0, 0
-	for _, del := range pending {
-		switch other := del.Record.Pod; {
-		case other.UID == pod.UID:
-			ofPod++
-		case other.Namespace == pod.Namespace:
-			ofNamespace++
-		}
-	}
-	if ofPod < mostOfPod && ofPod+ofNamespace < mostOfNamespace {
-		return nil
-	}
-	return reason.Errorf(reason.PendingDEL, "%d DELs of pod %s and %d of other pods of its namespace are pending on the node, %d and %d together are the most: "+
-		"its networks are attached after one of them succeeds", ofPod, pod, ofNamespace, mostOfPod, mostOfNamespace)
 }
 
 // networkError is the failure of one of a pod's networks, because of which the pod has none.
@@ -288,31 +245,6 @@ func (a *Attacher) AttachedIn(sandbox attachment.Sandbox) func(checkpoint.Record
 	return func(r checkpoint.Record) bool {
 		return r.Phase == checkpoint.Attached && r.Sandbox.ID == sandbox.ID && r.BootID == a.Store.BootID()
 	}
-}
-
-// checkNames refuses interface names that the sandbox has already. It runs before the
-// records need a DEL, because a DEL would remove an interface that is not nadra's, such as
-// eth0.
-func (a *Attacher) checkNames(links []string, todo []checkpoint.Record, sandboxID string) error {
-	i := slices.IndexFunc(todo, func(r checkpoint.Record) bool { return slices.Contains(links, r.Attachment.Interface) })
-	if i < 0 {
-		return nil
-	}
-	return &networkError{todo[i], a.nameError(todo[i].Attachment, sandboxID)}
-}
-
-// nameError returns why a network cannot get its interface name, which the sandbox has
-// already. If the interface is nadra's, left by a try whose DEL is pending, the error has
-// that DEL's cause.
-func (a *Attacher) nameError(at attachment.Attachment, sandboxID string) error {
-	for _, del := range a.Store.PendingDELs() {
-		if checkpoint.InSandbox(sandboxID)(del.Record) && del.Record.Attachment.Interface == at.Interface {
-			return reason.Errorf(reason.PendingDEL, "adding network %s as %s: the pod still has this interface from an earlier try, whose DEL is pending: %s",
-				at.Network, at.Interface, del.Cause)
-		}
-	}
-	return reason.Errorf(reason.InterfaceExists, "adding network %s as %s: the pod has an interface of this name already: "+
-		"choose another name in the claim's interface field", at.Network, at.Interface)
 }
 
 // add runs ADD for one record after calling before, and returns when the network got its

@@ -2,6 +2,7 @@
 // them:
 //
 //	attacher.go      ADD in order, rollback, another try after transient failures
+//	mayadd.go        when an ADD may begin
 //	del.go           DEL in reverse order, which DELs would harm another network of a running pod, and
 //	                 when a DEL becomes a pending DEL
 //	delretry.go      retries pending DELs
