@@ -47,8 +47,6 @@ const (
 type Pods interface {
 	// Find returns a pod's metadata, or nil if the pod is unknown.
 	Find(attachment.PodRef) *metav1.PartialObjectMetadata
-	// Absent reports whether the API server has no such pod on this node.
-	Absent(attachment.PodRef) bool
 }
 
 // Options has what a Writer needs. All fields are required.
@@ -190,7 +188,8 @@ func (w *Writer) Run(ctx context.Context, stale func(context.Context, attachment
 }
 
 // write stores one pod's status and then opens the gate, or has the pod attached again.
-// It returns an error to be called again, unless the pod or its sandbox is gone.
+// It returns an error to be called again, unless the pod or its sandbox is gone. That the watch does not have the
+// pod proves nothing: it may lag.
 func (w *Writer) write(ctx context.Context, pod attachment.PodRef, p outbox.Pending[update], tries int, stale func(context.Context, attachment.Sandbox) error) error {
 	failpoint.Reach(failpoint.BeforeStatusWrite)
 	defer failpoint.Reach(failpoint.AfterStatusWrite)
@@ -210,7 +209,7 @@ func (w *Writer) write(ctx context.Context, pod attachment.PodRef, p outbox.Pend
 	switch {
 	case err == nil:
 		return nil
-	case apierrors.IsNotFound(err), w.Pods.Absent(pod), errors.Is(err, podns.ErrGone), errors.Is(err, podns.ErrHost):
+	case apierrors.IsNotFound(err), errors.Is(err, podns.ErrGone), errors.Is(err, podns.ErrHost):
 		klog.FromContext(ctx).V(2).Info("Dropping the network-status of a pod that is gone", "pod", pod, "err", err)
 		w.exposed.forget(pod)
 		return nil

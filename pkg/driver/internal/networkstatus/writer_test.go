@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,31 +19,25 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
+	"github.com/nadra-dev/nadra/internal/podns"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 )
 
-// seenPod is pod web in the driver's watch until it is gone.
-type seenPod struct{ gone atomic.Bool }
+// late is a watch that does not have the pod yet.
+type late struct{}
 
-func (p *seenPod) Find(attachment.PodRef) *metav1.PartialObjectMetadata {
-	if p.gone.Load() {
-		return nil
-	}
-	return &metav1.PartialObjectMetadata{}
-}
+func (late) Find(attachment.PodRef) *metav1.PartialObjectMetadata { return nil }
 
-func (p *seenPod) Absent(attachment.PodRef) bool { return p.gone.Load() }
-
-// TestWriteIsTriedWhileThePodExists refuses every write for an hour: the writer goes on
-// and reports once that the status is late. It stops when the pod is gone.
+// TestWriteIsTriedWhileThePodExists refuses every write for an hour: the writer goes on, also if the watch lags
+// behind, and reports once that the status is late. It stops when the sandbox is gone.
 func TestWriteIsTriedWhileThePodExists(t *testing.T) {
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "web", errors.New("no rights"))
 	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, "web", errors.New("changed meanwhile"))
 	for _, why := range []error{forbidden, conflict} {
 		synctest.Test(t, func(t *testing.T) {
-			known := &seenPod{}
+			var gone atomic.Bool
 			var stored, told int
 			tries := 0
 			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: drivertest.Web.Namespace, Name: drivertest.Web.Name, UID: types.UID(drivertest.Web.UID)}}
@@ -52,7 +47,13 @@ func TestWriteIsTriedWhileThePodExists(t *testing.T) {
 				return true, nil, why
 			})
 			w := NewWriter(Options{
-				Kube: kube, Manager: "nadra", DefaultNetwork: drivertest.CBR0, Pods: known,
+				Kube: kube, Manager: "nadra", Pods: late{},
+				DefaultNetwork: func(ctx context.Context, s attachment.Sandbox) (*nadv1.NetworkStatus, error) {
+					if gone.Load() {
+						return nil, podns.ErrGone
+					}
+					return drivertest.CBR0(ctx, s)
+				},
 				Stored: func([]checkpoint.Record) error { stored++; return nil },
 				Late: func(_ attachment.PodRef, err error) {
 					if told++; !errors.Is(err, why) {
@@ -70,11 +71,11 @@ func TestWriteIsTriedWhileThePodExists(t *testing.T) {
 			if tries < 700 || told != 1 || stored != 0 {
 				t.Errorf("in an hour: %d tries, told %d times, stored %d times", tries, told, stored)
 			}
-			known.gone.Store(true)
+			gone.Store(true)
 			time.Sleep(longestPause)
 			synctest.Wait()
 			if n := w.Queue(time.Now()).Length; n > 0 {
-				t.Errorf("%d statuses of a pod that is gone are pending", n)
+				t.Errorf("%d statuses of a sandbox that is gone are pending", n)
 			}
 			end()
 			<-ended
@@ -102,7 +103,7 @@ func (w *exposureWorld) run(t *testing.T, test func()) {
 			return false, nil, nil
 		})
 		w.Writer = NewWriter(Options{
-			Kube: kube, Manager: "nadra", DefaultNetwork: drivertest.CBR0, Pods: &seenPod{},
+			Kube: kube, Manager: "nadra", DefaultNetwork: drivertest.CBR0, Pods: late{},
 			Stored: func([]checkpoint.Record) error { w.events = append(w.events, "stored"); return nil },
 			Late:   func(attachment.PodRef, error) {},
 		})
