@@ -221,7 +221,7 @@ e2e-dropin: image ## Multus on one node and nadra on the other, and both on one:
 	$(call on-clusters,./test/dropin/... ./test/beside/...,-p 1,beside-lane)
 
 # The tests whose outcome may depend on the version of Kubernetes, or on its feature gates.
-CORE := ^Test(BadInput|Burst|Check|Controller|ConvertOnALiveCluster|DaemonSetOnBothNodes|DefaultRoute|DeviceHealth|Doctor|FIPS140|FullRange|Gate|KubectlFinds|ManyNetworks|NodeChangesHands|OrderOverTwoClaims|Path|Pools|RequestedValues|SameDeployment|SameNetworkTwice|SlicesFollow|StatusWithdraws|SwitchTouches|Ungated)
+CORE := ^Test(BadInput|Burst|Check|Controller|ConvertOnALiveCluster|DaemonSetOnBothNodes|DefaultRoute|DeviceHealth|Doctor|FIPS140|FullRange|Gate|KubectlFinds|ManyNetworks|NamedClaimMoves|NodeChangesHands|OrderOverTwoClaims|Path|Pools|RequestedValues|SameDeployment|SameNetworkTwice|SlicesFollow|StatusWithdraws|SwitchTouches|Ungated)
 
 # NADRA_KUBERNETES, NADRA_KUBELET, NADRA_EMULATE and NADRA_FEATURE_GATES choose what it runs on. The
 # programs for NADRA_FIPS140=1 are made by e2e-emulated.

@@ -99,6 +99,10 @@ func TestDecide(t *testing.T) {
 	if verdict, cause := Decide(nil, w); verdict != Refuse || reason.Of(cause) != reason.GateNoRecord || !strings.Contains(cause.Error(), "pod default/web: ") {
 		t.Errorf("without a file: %d, %v", verdict, cause)
 	}
+	w.Pod = "" // the gate's specification has no pod
+	if _, cause := Decide(nil, w); strings.Contains(cause.Error(), "pod :") {
+		t.Errorf("without a pod: %v", cause)
+	}
 }
 
 // refusing adds a refusal to the records of a phase.

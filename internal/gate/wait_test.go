@@ -39,6 +39,8 @@ func TestSandboxProcess(t *testing.T) {
 		"/proc/99999999999999999999/ns/net": 0,
 		"/var/run/netns/cni-1":              0,
 		"/host/proc/4711/ns/net":            0,
+		"4711/ns/net":                       0,
+		"/proc/4711":                        0,
 		"":                                  0,
 	} {
 		if pid, ok := SandboxProcess(path); ok != (want != 0) || ok && pid != want {
@@ -56,6 +58,7 @@ func TestStartTime(t *testing.T) {
 		{"a plain name", "7 (pause)" + rest, 47110 * time.Millisecond},
 		{"a name with spaces and parentheses", "7 (a) S 1) (b" + ")" + rest, 47110 * time.Millisecond},
 		{"cut off", "7 (pause) S 1 2 3", -1},
+		{"cut off before the start time", "7 (pause) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18", -1},
 		{"nothing", "", -1},
 		{"not a number", "7 (pause) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 x 20", -1},
 	}

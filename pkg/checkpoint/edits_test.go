@@ -2,6 +2,10 @@ package checkpoint
 
 import (
 	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
@@ -87,6 +91,14 @@ func TestAddedRecords(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var dels []string
+	for _, r := range s.ForClaim("p-uid") {
+		r.Sandbox = &sandbox
+		dels = append(dels, r.DELKey())
+	}
+	if dels[0] == dels[1] {
+		t.Errorf("the pending DEL of one record is taken for that of the other: %s", dels[0])
+	}
 	if _, err := NewEdits(s).AddLive(one, sandbox); err == nil {
 		t.Error("the same record was added twice")
 	}
@@ -112,5 +124,27 @@ func TestAddedRecords(t *testing.T) {
 	}
 	if err := NewEdits(s).ForgetAdded(added.Key()); err != nil || len(s.ForClaim("p-uid")) != 1 {
 		t.Errorf("%v, %d records", err, len(s.ForClaim("p-uid")))
+	}
+}
+
+// TestForgetAddedLeavesNoEmptyFile forgets the only record of a pod: the gate refuses the containers of a pod
+// whose file has no record.
+func TestForgetAddedLeavesNoEmptyFile(t *testing.T) {
+	s, _, err := Open(t.TempDir(), "boot-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := attachment.PodRef{Namespace: "ns", Name: "p", UID: "p-uid"}
+	one := attachment.Prepared{Pod: pod, Request: "net1", Attachment: attachment.Attachment{Interface: "net1", Conflist: json.RawMessage(`{}`)}}
+	added, err := NewEdits(s).AddLive(one, attachment.Sandbox{ID: "s", Pod: pod})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := NewEdits(s).ForgetAdded(added.Key()); err != nil {
+		t.Fatal(err)
+	}
+	s.WaitSynced()
+	if _, err := os.Stat(filepath.Join(s.Dir(), "p-uid.json")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the file of a pod without records: %v", err)
 	}
 }

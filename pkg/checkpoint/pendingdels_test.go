@@ -78,8 +78,8 @@ func TestRefusal(t *testing.T) {
 	if err := s.MarkRefused([]checkpoint.Key{key}, "no such VLAN"); err != nil {
 		t.Fatal(err)
 	}
-	if got := s.All()[0].Refusal; got != "no such VLAN" {
-		t.Errorf("refusal %q", got)
+	if r := s.All()[0]; r.Refusal != "no such VLAN" || r.BootID != s.BootID() {
+		t.Errorf("refusal %q of boot %q, which the next boot would not end", r.Refusal, r.BootID)
 	}
 	if err := s.MarkAttaching([]checkpoint.Key{key}, sandbox); err != nil {
 		t.Fatal(err)
