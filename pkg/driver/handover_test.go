@@ -13,6 +13,7 @@ import (
 	"time"
 
 	nri "github.com/containerd/nri/pkg/api"
+	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
@@ -436,4 +437,33 @@ func TestHandOverWaitsForNetworkStatus(t *testing.T) {
 	if answer.HandsOver || !strings.Contains(answer.Reason, "network-status of 1 pods") {
 		t.Errorf("it answers %+v", answer)
 	}
+}
+
+// TestHandOverWaitsForTheKubelet checks that a driver does not hand over during a call of the kubelet, and that the
+// call is answered: otherwise the successor would read the state directory while this driver still writes to it.
+func TestHandOverWaitsForTheKubelet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDriver(t, nad("blue", blueConf))
+		d.runtime.lost(errors.New("the runtime is restarted")) // Prepare waits for it
+		p := measuredPlugin{d.plugin, d.metrics, &d.calls}
+		prepared := make(chan error, 1)
+		go func() {
+			results, err := p.PrepareResourceClaims(t.Context(), []*resourceapi.ResourceClaim{claim("a", "blue")})
+			prepared <- errors.Join(err, results["a-uid"].Err)
+		}()
+		synctest.Wait()
+		asked := succession.Request{Manner: succession.WhenQuiet, Within: time.Second}
+		if a := d.answerSuccessor(t.Context(), asked); a.HandsOver || a.Reason == "" {
+			t.Errorf("during a call of the kubelet: %+v", a)
+		}
+		d.runtime.connected()
+		if err := <-prepared; err != nil {
+			t.Errorf("the call: %v", err)
+		}
+		drivertest.Same(t, "records", 1, len(d.store.All()))
+		if a := d.answerSuccessor(t.Context(), asked); !a.HandsOver {
+			t.Errorf("after it: %+v", a)
+		}
+		d.store.WaitSynced()
+	})
 }

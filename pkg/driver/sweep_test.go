@@ -333,3 +333,29 @@ func TestSweepLeavesAJobAlone(t *testing.T) {
 		drivertest.Same(t, "phases", bothAttached, w.phases())
 	})
 }
+
+// TestSweepLeavesAPodToItsJob checks that a sweep does not have a pod attached again whose job is about to send the
+// pod's network-status: the pod would lose its addresses and get others.
+func TestSweepLeavesAPodToItsJob(t *testing.T) {
+	inWorldWith(t, setup{cfg: func(c *Config) { c.NetworkStatusWait = true }}, blueConf, func(t *testing.T, w *world) {
+		knowsPod(t, w.Driver, corev1.RestartPolicyAlways)
+		if err := w.RunPodSandbox(t.Context(), podNo(1)); err != nil {
+			t.Fatal(err)
+		}
+		w.Driver.networkStatus.Forget(drivertest.Web) // as after a restart of the driver
+		unlock, err := w.Driver.operations.Lock(t.Context(), drivertest.Web.UID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Driver.jobs.attach(drivertest.SandboxNo(1), nil, false)
+		synctest.Wait()
+		before := w.k.CallCount()
+		w.sweeper.sweep(t.Context(), false)
+		unlock()
+		synctest.Wait()
+		drivertest.Same(t, "plugin calls of the sweep", 0, w.k.CallCount()-before)
+		if _, writing := w.Driver.networkStatus.Pending(drivertest.Web); !writing {
+			t.Error("nobody writes the network-status")
+		}
+	})
+}

@@ -2,6 +2,7 @@ package driver
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"os"
 	"slices"
@@ -323,5 +324,38 @@ func TestAnnotationStaysInItsNamespaces(t *testing.T) {
 		_, err = w.preparer.planner.annotated(t.Context(), attachment.PodRef{Namespace: "dev", Name: "extended", UID: "extended-uid"})
 		drivertest.WantReason(t, err, reason.NamespaceIsolation, "default/blue")
 		drivertest.Same(t, "plugins", nil, w.k.Calls)
+	})
+}
+
+// TestUnclaimedPodWaitsForThePendingDELOfItsDevice lets a device plugin give a pod without a claim the device of a pod
+// that is gone, and whose DEL is pending: it would take a device for which a DEL may still run.
+func TestUnclaimedPodWaitsForThePendingDELOfItsDevice(t *testing.T) {
+	inUnclaimedWorld(t, func(t *testing.T, w *world) {
+		w.preparer.planner.pluginDevices = func(context.Context, attachment.PodRef) (map[string][]string, error) {
+			return map[string][]string{"example.com/vf": {"0000:3b:02.0"}}, nil
+		}
+		if err := w.nads.(nadCache).Add(drawing("example.com/vf", nad("vf", redConf))); err != nil {
+			t.Fatal(err)
+		}
+		refresh(t, w.Driver)
+		first := with(asking("first", "vf"), func(p *nri.PodSandbox) { p.Id = "f"; p.Linux.Namespaces[0].Path = "/run/netns/f" })
+		if err := w.RunPodSandbox(t.Context(), first); err != nil {
+			t.Fatal(err)
+		}
+		next := asking("solo", "vf")
+		key := w.store.ForClaim("first-uid")[0].Key()
+		if err := errors.Join(w.store.DeferDEL(key, errors.New("busy")), w.store.DeleteClaim("first-uid", "first-uid")); err != nil {
+			t.Fatal(err)
+		}
+		drivertest.WantReason(t, w.RunPodSandbox(t.Context(), next), reason.DeviceInUse, "0000:3b:02.0", "default/first")
+		drivertest.Same(t, "records while the DEL is pending", 0, len(w.phasesOfSolo()))
+
+		if err := w.store.ResolveDEL(w.store.PendingDELs()[0]); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.RunPodSandbox(t.Context(), next); err != nil {
+			t.Fatal(err)
+		}
+		drivertest.Same(t, "phases at the end", map[string]checkpoint.Phase{"net1": checkpoint.Attached}, w.phasesOfSolo())
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -126,6 +127,11 @@ func (c *churn) live(ctx context.Context) {
 		add("it is not Ready after %s: %v; events: %v", stuck, err, c.Events(ctx, namespace, name))
 	} else {
 		l.waited = time.Since(l.began)
+		for _, e := range c.Events(ctx, namespace, name) {
+			if strings.HasPrefix(e, "Failed") && !strings.HasPrefix(e, "FailedScheduling") {
+				l.refused = append(l.refused, e)
+			}
+		}
 		addresses := c.check(pod, add)
 		select {
 		case <-time.After(rand.N(longestStay)):

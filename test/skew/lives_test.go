@@ -21,6 +21,8 @@ type life struct {
 	waited time.Duration
 	// steps are the conditions of the pod with the time after which each was seen first.
 	steps []string
+	// refused has the kubelet's events of what failed on the way, after which it tries again later.
+	refused []string
 	// wrong is what is wrong with the pod.
 	wrong []string
 }

@@ -411,3 +411,37 @@ func TestAttachedBeforeTheBoot(t *testing.T) {
 		t.Error("it is there after a reboot")
 	}
 }
+
+// inBoot returns an attacher with the records of earlier boots.
+func inBoot(t *testing.T, dir, bootID string) *Attacher {
+	t.Helper()
+	a, _ := newAttacher(t)
+	store, damaged, err := checkpoint.Open(dir, bootID)
+	if err != nil || len(damaged) > 0 {
+		t.Fatal(err, damaged)
+	}
+	a.Store = store
+	t.Cleanup(store.WaitSynced)
+	return a
+}
+
+// TestDeviceOfAPodBeforeAReboot checks that a device without a network is recorded as used by the sandbox of this
+// boot: otherwise it would count as free while the pod runs.
+func TestDeviceOfAPodBeforeAReboot(t *testing.T) {
+	dir := t.TempDir()
+	a := inBoot(t, dir, "boot-1")
+	device := attachment.Prepared{Claim: attachment.ClaimRef{UID: "claim"}, Pod: drivertest.Web, DeviceOnly: true, Hardware: &attachment.Hardware{ID: "vf"}}
+	if err := a.Store.Put([]attachment.Prepared{device}); err != nil {
+		t.Fatal(err)
+	}
+	for _, bootID := range []string{"boot-1", "boot-2"} {
+		a = inBoot(t, dir, bootID)
+		if err := attachOnce(t, a, drivertest.SandboxNo(1)); err != nil {
+			t.Fatal(err)
+		}
+		if r := a.Store.All()[0]; r.BootID != bootID || !a.SandboxAlive(r) {
+			t.Errorf("after %s: the sandbox is of boot %q, alive=%t", bootID, r.BootID, a.SandboxAlive(r))
+		}
+		a.Store.WaitSynced()
+	}
+}
