@@ -148,3 +148,6 @@ func (b *planner) containerdBuild(components, choice string) goBuild {
 		packages: prefixed(containerdModule+"/cmd/", "containerd", "containerd-shim-runc-v2", "ctr"),
 	}
 }
+
+// ended returns nothing: a shim tells containerd, also after its restart.
+func (containerd) ended(context.Context, *Node) ([]string, error) { return nil, nil }

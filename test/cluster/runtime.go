@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -44,6 +45,8 @@ type containerRuntime interface {
 	reportsOlderSandboxes() bool
 	// bundles returns where the runtime keeps its containers.
 	bundles(n *Node) Bundles
+	// ended returns the IDs of containers that have ended, if the runtime may have missed it.
+	ended(ctx context.Context, n *Node) ([]string, error)
 }
 
 // runtime returns the container runtime whose programs were built.
@@ -130,6 +133,29 @@ func (r Runtime) RunningContainers(ctx context.Context, podUID string) (count in
 		return 0, fmt.Errorf("counting the running containers of a pod on %s: %w", r.node.name, err)
 	}
 	return count, nil
+}
+
+// MissedEnds returns the IDs of containers that have ended, and that the runtime takes for running.
+func (r Runtime) MissedEnds(ctx context.Context) (missed []string, err error) {
+	ended, err := r.kind.ended(ctx, r.node)
+	if err != nil || len(ended) == 0 {
+		return nil, err
+	}
+	err = r.node.askRuntime(func(runtime runtimeapi.RuntimeServiceClient) error {
+		list, err := runtime.ListContainers(ctx, &runtimeapi.ListContainersRequest{Filter: &runtimeapi.ContainerFilter{
+			State: &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState_CONTAINER_RUNNING},
+		}})
+		for _, c := range list.GetContainers() {
+			if slices.Contains(ended, c.Id) {
+				missed = append(missed, c.Id)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing the running containers of %s: %w", r.node.name, err)
+	}
+	return missed, nil
 }
 
 // runtimeComponent returns the node's container runtime. It works when CRI answers: before

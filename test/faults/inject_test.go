@@ -98,9 +98,9 @@ func (in *injector) do(f fault) error {
 		return in.during(f, func() error { return orderChaos(n, command, f.what) }, func() error { return orderChaos(n, command, "") })
 	case killRuntime:
 		in.runtimeKilled.Store(true)
-		return bringDown(ctx, n.Machine, n.Runtime().Name(), unix.SIGKILL)
+		return in.bringDown(ctx, unix.SIGKILL)
 	case restartRuntime:
-		return bringDown(ctx, n.Machine, n.Runtime().Name(), unix.SIGTERM)
+		return in.bringDown(ctx, unix.SIGTERM)
 	case killKubelet:
 		return bringDown(ctx, n.Machine, cluster.Kubelet, unix.SIGKILL)
 	case endSandbox:
@@ -148,6 +148,13 @@ func (in *injector) during(f fault, begin, end func() error) error {
 		in.note("healed: %s", f)
 	})
 	return nil
+}
+
+// bringDown ends the runtime and starts it again.
+func (s *suite) bringDown(ctx context.Context, signal unix.Signal) error {
+	s.runtimeDown.Lock()
+	defer s.runtimeDown.Unlock()
+	return bringDown(ctx, s.node.Machine, s.node.Runtime().Name(), signal)
 }
 
 // bringDown ends a component and starts it again.
@@ -217,6 +224,8 @@ func (in *injector) cutPower() error {
 	if err != nil {
 		return err
 	}
+	in.runtimeDown.Lock()
+	defer in.runtimeDown.Unlock()
 	var writeErr error
 	err = cluster.LosePower(in.ctx, in.node, func() {
 		writeErr = errors.Join(os.Remove(image), os.WriteFile(image, onDisk, 0o600))

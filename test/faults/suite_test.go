@@ -49,6 +49,8 @@ type suite struct {
 	// runtimeKilled is set once containerd was killed, or otherwise had no time to finish
 	// its work.
 	runtimeKilled atomic.Bool
+	// runtimeDown is held by who ends the runtime and starts it again.
+	runtimeDown sync.Mutex
 	// upstream counts faults of Kubernetes, containerd and host-local.
 	upstream upstream
 
@@ -76,6 +78,7 @@ func setUp(t *testing.T, namespace string, limit time.Duration) *suite {
 	s.watchPods()
 	s.inBackground(s.checker.run)
 	s.inBackground(s.keepClaims)
+	s.inBackground(s.keepEnds)
 	return s
 }
 

@@ -42,13 +42,15 @@ type upstream struct {
 	// neverStarted counts pods that are never restarted, and that the kubelet leaves with a
 	// created container in a sandbox that has ended.
 	neverStarted int
+	// missedEnds counts containers whose end CRI-O has missed.
+	missedEnds atomic.Int64
 	// torn has addresses that a killed host-local reserved for nobody, likewise.
 	torn []string
 }
 
 func (u *upstream) String() string {
-	return fmt.Sprintf("upstream: kubernetes-lost-claims=%d kubelet-never-started=%d containerd-lost-containers=%d containerd-lost-specifications=%d containerd-forgot-namespaces=%d host-local-torn-leases=%d",
-		u.lostClaims.Load(), u.neverStarted, u.lostContainers, u.lostSpecifications, len(u.forgotten), len(u.torn))
+	return fmt.Sprintf("upstream: kubernetes-lost-claims=%d kubelet-never-started=%d containerd-lost-containers=%d containerd-lost-specifications=%d containerd-forgot-namespaces=%d crio-missed-ends=%d host-local-torn-leases=%d",
+		u.lostClaims.Load(), u.neverStarted, u.lostContainers, u.lostSpecifications, len(u.forgotten), u.missedEnds.Load(), len(u.torn))
 }
 
 // startCancelled is the end of containerd's message about a container that it was
@@ -283,6 +285,22 @@ func (s *suite) setClaimStatus(ctx context.Context, p *corev1.Pod, name, claim s
 	}
 	_, err = s.Kube.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 	return err
+}
+
+// keepEnds restarts a CRI-O that has missed the end of containers: the kubelet takes them for running, so that it
+// neither restarts them nor ends their pods. The driver's own may be one of them.
+func (s *suite) keepEnds(ctx context.Context) {
+	for pause(ctx, restoring) {
+		missed, err := s.node.Runtime().MissedEnds(ctx)
+		if err != nil || len(missed) == 0 { // or the runtime is down
+			continue
+		}
+		s.note("CRI-O has missed the end of containers %.12s; it is restarted", missed)
+		s.upstream.missedEnds.Add(int64(len(missed)))
+		if err := s.bringDown(ctx, unix.SIGTERM); err != nil && ctx.Err() == nil {
+			s.note("restarting CRI-O: %v", err)
+		}
+	}
 }
 
 // forgotten reports whether a leftover is a network namespace that containerd made and
