@@ -148,3 +148,21 @@ func TestForgetAddedLeavesNoEmptyFile(t *testing.T) {
 		t.Errorf("the file of a pod without records: %v", err)
 	}
 }
+
+// TestPodsThatAreGoneTakeNoMemory checks that the store forgets a pod with its last record.
+func TestPodsThatAreGoneTakeNoMemory(t *testing.T) {
+	s, _, err := Open(t.TempDir(), "boot-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := attachment.Prepared{Claim: attachment.ClaimRef{UID: "claim"}, Pod: attachment.PodRef{UID: "pod"}, Attachment: attachment.Attachment{Interface: "net1"}}
+	if err := s.Put([]attachment.Prepared{one}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.DeleteClaim("claim", "pod"); err != nil {
+		t.Fatal(err)
+	}
+	if len(s.byPod) > 0 || len(s.claims) > 0 {
+		t.Errorf("pods %v, claims %v", s.byPod, s.claims)
+	}
+}

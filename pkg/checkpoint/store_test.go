@@ -69,6 +69,10 @@ func TestPhases(t *testing.T) {
 		return s.MarkAttached(checkpoint.Added{Key: k, Result: json.RawMessage(`{}`)})
 	}
 	detached := func(s *checkpoint.Store, k checkpoint.Key) error { return s.MarkDetached(k) }
+	detaching := func(s *checkpoint.Store, k checkpoint.Key) error { return s.MarkDetaching(k) }
+	displacing := func(s *checkpoint.Store, k checkpoint.Key) error {
+		return s.MarkDisplaced(k, []checkpoint.Route{{}})
+	}
 	type step = func(*checkpoint.Store, checkpoint.Key) error
 	tests := []struct {
 		name   string
@@ -86,6 +90,10 @@ func TestPhases(t *testing.T) {
 		{"Attached to Attaching", []step{attaching, attached}, attaching, checkpoint.Attached, "it needs a DEL first"},
 		{"Attached to Attached", []step{attaching, attached}, attached, checkpoint.Attached, "not Attaching"},
 		{"Attached to Prepared", []step{attaching, attached}, detached, checkpoint.Prepared, ""},
+		{"Attached to Attaching, for a DEL", []step{attaching, attached}, detaching, checkpoint.Attaching, ""},
+		{"Prepared to Attaching, for a DEL", nil, detaching, checkpoint.Prepared, "not Attached"},
+		{"routes displaced while Attaching", []step{attaching}, displacing, checkpoint.Attaching, ""},
+		{"routes displaced while Prepared", nil, displacing, checkpoint.Prepared, "it cannot displace routes"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
