@@ -328,6 +328,23 @@ func TestForeignCachesAreTheHosts(t *testing.T) {
 	}
 }
 
+// TestGCOfAnUnreadableForeignCache makes another runtime's cache unreadable: what it has is unknown, so that GC, which
+// would free the addresses of its pods, does not run.
+func TestGCOfAnUnreadableForeignCache(t *testing.T) {
+	root := t.TempDir()
+	write(t, root, "results", "not a directory")
+	r, err := New(Options{HostRoot: root, CacheDir: t.TempDir(), RuntimeCache: "/var/lib/cni/results", MultusCache: "/results"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.GC(t.Context(), version11("blue", "p").Conflist, nil); err == nil || !strings.Contains(err.Error(), "the CNI cache of another runtime") {
+		t.Errorf("error %v", err)
+	}
+	if foreign, err := r.Foreign("1"); err == nil {
+		t.Errorf("in a sandbox: %+v", foreign)
+	}
+}
+
 func TestGCOfPluginsThatDoNotKnowIt(t *testing.T) {
 	const answer = `echo '{"cniVersion":"1.0.0","code":%d,"msg":%q}'; exit 1`
 	tests := []struct {

@@ -391,10 +391,10 @@ func TestErrorsNameThePluginAndItsWords(t *testing.T) {
 	}
 }
 
-// The plugin and the IPAM plugin that it started both die with the deadline.
+// The plugin and the IPAM plugin that it started both die with the deadline, also if the second ignores SIGTERM.
 func TestDeadlineEndsTheWholeGroup(t *testing.T) {
 	w := newWorld(t)
-	w.plugin(t, "hang", `sleep 600 & echo $! >$DIR/child; echo $$ >$DIR/parent; touch $DIR/begun; wait`)
+	w.plugin(t, "hang", `(trap '' TERM; exec sleep 600) & echo $! >$DIR/child; echo $$ >$DIR/parent; touch $DIR/begun; wait`)
 	started := time.Now()
 	_, err := w.Add(w.endOnceBegun(t, errors.New("the budget is spent")), sandbox, conflist("hang"), nil)
 	if err == nil || !strings.Contains(err.Error(), `plugin type="hang"`) || !strings.Contains(err.Error(), "the budget is spent") {
