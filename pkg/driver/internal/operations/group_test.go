@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/cniexec"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/operations"
 )
@@ -60,7 +62,17 @@ func ends(context.Context) error { return nil }
 func TestCallsNeedTheLock(t *testing.T) {
 	inGroup(t, ends, func(t *testing.T, g *operations.Group) {
 		s := drivertest.SandboxNo(1)
-		drivertest.WantError(t, del(g, s)(t.Context()), "without the lock of pod default/web")
+		orphan := cniexec.Orphan{ContainerID: s.ID, Config: net1.Conflist}
+		for verb, call := range map[string]func(context.Context) error{
+			"ADD":              func(ctx context.Context) error { _, err := g.Add(ctx, s, net1, nil); return err },
+			"DEL":              del(g, s),
+			"DEL of an orphan": func(ctx context.Context) error { return g.DelOrphan(ctx, orphan) },
+			"CHECK":            func(ctx context.Context) error { _, err := g.Check(ctx, s, net1, nil); return err },
+		} {
+			if err := call(t.Context()); err == nil || !strings.Contains(err.Error(), "without the lock of pod") {
+				t.Errorf("%s: %v", verb, err)
+			}
+		}
 		other := until(time.Minute, operations.Waited)
 		other.Pod.UID = "other"
 		drivertest.WantError(t, g.Do(t.Context(), other, del(g, s)), "without the lock")
