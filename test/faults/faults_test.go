@@ -84,7 +84,7 @@ func TestFaults(t *testing.T) {
 		}
 	}
 	if len(s.upstream.forgotten) > 0 {
-		t.Logf("containerd was killed and forgot these, which are empty: %s", strings.Join(s.upstream.forgotten, ", "))
+		t.Logf("the runtime was killed and forgot these, which have nothing of nadra: %s", strings.Join(s.upstream.forgotten, ", "))
 	}
 	if len(s.upstream.torn) > 0 {
 		t.Logf("host-local was killed while it reserved: %s", strings.Join(s.upstream.torn, ", "))

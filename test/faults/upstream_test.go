@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -49,7 +50,7 @@ type upstream struct {
 }
 
 func (u *upstream) String() string {
-	return fmt.Sprintf("upstream: kubernetes-lost-claims=%d kubelet-never-started=%d containerd-lost-containers=%d containerd-lost-specifications=%d containerd-forgot-namespaces=%d crio-missed-ends=%d host-local-torn-leases=%d",
+	return fmt.Sprintf("upstream: kubernetes-lost-claims=%d kubelet-never-started=%d containerd-lost-containers=%d containerd-lost-specifications=%d forgotten-namespaces=%d crio-missed-ends=%d host-local-torn-leases=%d",
 		u.lostClaims.Load(), u.neverStarted, u.lostContainers, u.lostSpecifications, len(u.forgotten), u.missedEnds.Load(), len(u.torn))
 }
 
@@ -303,18 +304,62 @@ func (s *suite) keepEnds(ctx context.Context) {
 	}
 }
 
-// forgotten reports whether a leftover is a network namespace that containerd made and
-// forgot. containerd mounts the namespace first and records it afterwards (RunPodSandbox,
-// 2.4); killed between the two, it does not know the namespace after its restart. No other
-// program knows such a namespace, so it has only its own lo. A containerd that was not
-// killed leaves none.
+// forgotten reports whether a leftover is a network namespace that the runtime made and
+// forgot, or the host's end of that namespace's eth0. containerd mounts the namespace first and records it
+// afterwards (RunPodSandbox, 2.4); killed between the two, it does not know the namespace after its restart. No other
+// program knows such a namespace, so it has only its own lo. CRI-O, by its own log, does not restore a sandbox
+// that it was making when it was killed (1.36); its namespace may have eth0, and nothing of nadra's. A runtime that was
+// not killed leaves none.
 func (s *suite) forgotten(leftover string) (bool, error) {
-	name, isNetNS := strings.CutPrefix(leftover, "netns ")
-	if !isNetNS || !s.runtimeKilled.Load() {
+	kind, name, _ := strings.Cut(leftover, " ")
+	if kind != "netns" && kind != "link" || !s.runtimeKilled.Load() {
 		return false, nil
 	}
-	links, err := s.linksOf("/run/netns/" + name)
-	return links <= 1, err
+	log, err := os.ReadFile(filepath.Join(s.Cluster.LogDir(), "node-1", s.node.Runtime().Name()+".log"))
+	if err != nil {
+		return false, err
+	}
+	if kind == "netns" {
+		links, err := s.linksOf("/run/netns/" + name)
+		return len(links) <= 1 || len(links) == 2 && links["eth0"] != nil && notRestored(string(log), name), err
+	}
+	host, err := s.hostLink(name)
+	if err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(networkNamespace.FindAllStringSubmatch(string(log), -1), func(sandbox []string) bool {
+		links, err := s.linksOf("/run/netns/" + sandbox[2])
+		return err == nil && links["eth0"] != nil && links["eth0"].Attrs().ParentIndex == host && notRestored(string(log), sandbox[2])
+	}), nil
+}
+
+// networkNamespace finds the sandboxes in CRI-O's log, with their network namespaces.
+var networkNamespace = regexp.MustCompile(`Got pod network &\{[^}]*?\bID:([0-9a-f]+) [^}]*?NetNS:/run/netns/([0-9a-f-]+)`)
+
+// notRestored reports whether CRI-O says that it could not restore the sandbox with a network namespace.
+func notRestored(log, netns string) bool {
+	return slices.ContainsFunc(networkNamespace.FindAllStringSubmatch(log, -1), func(sandbox []string) bool {
+		return sandbox[2] == netns && strings.Contains(log, "Could not restore sandbox "+sandbox[1]+":")
+	})
+}
+
+func TestNotRestored(t *testing.T) {
+	const made = `msg="Got pod network &{Name:a Namespace:faults ID:7088f7 UID:8cbf-1 NetNS:/run/netns/0621-8d Networks:[{Name:default Ifname:eth0}]"` + "\n"
+	const lost = `msg="Could not restore sandbox 7088f7: open /var/lib/containers: no such file"`
+	for what, tt := range map[string]struct {
+		log, netns string
+		want       bool
+	}{
+		"CRI-O's sign":         {made + lost, "0621-8d", true},
+		"it was restored":      {made, "0621-8d", false},
+		"another namespace":    {made + lost, "0000-8d", false},
+		"of another sandbox":   {made + strings.Replace(lost, "7088", "0000", 1), "0621-8d", false},
+		"the log says nothing": {"", "0621-8d", false},
+	} {
+		if got := notRestored(tt.log, tt.netns); got != tt.want {
+			t.Errorf("%s: %t", what, got)
+		}
+	}
 }
 
 // torn reports whether a leftover is an address that host-local has reserved for nobody: it
@@ -337,30 +382,52 @@ func (s *suite) torn(leftover string) (bool, error) {
 	return err == nil && info.Size() == 0, err
 }
 
-// linksOf counts the interfaces in a network namespace. A file on which no namespace was
+// linksOf returns the interfaces in a network namespace by their names. A file on which no namespace was
 // mounted yet has none.
-func (s *suite) linksOf(path string) (int, error) {
+func (s *suite) linksOf(path string) (map[string]netlink.Link, error) {
 	outside, err := s.node.HostPath(path)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	var on unix.Statfs_t
 	if err := unix.Statfs(outside, &on); err != nil {
-		return 0, fmt.Errorf("looking at %s: %w", outside, err)
+		return nil, fmt.Errorf("looking at %s: %w", outside, err)
 	}
 	if on.Type != unix.NSFS_MAGIC {
-		return 0, nil
+		return nil, nil
 	}
 	ns, err := s.node.PodNetNS(path)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	defer ns.Close()
-	h, err := netlink.NewHandleAt(ns)
+	return linksIn(ns)
+}
+
+// hostLink returns the index of one of the node's own interfaces.
+func (s *suite) hostLink(name string) (int, error) {
+	ns, err := s.node.NetNS()
 	if err != nil {
 		return 0, err
 	}
+	links, err := linksIn(ns)
+	if links[name] == nil {
+		return 0, fmt.Errorf("the node has no interface %s: %w", name, err)
+	}
+	return links[name].Attrs().Index, nil
+}
+
+// linksIn returns the interfaces in a network namespace by their names, and closes it.
+func linksIn(ns netns.NsHandle) (map[string]netlink.Link, error) {
+	defer ns.Close()
+	h, err := netlink.NewHandleAt(ns)
+	if err != nil {
+		return nil, err
+	}
 	defer h.Close()
 	links, err := h.LinkList()
-	return len(links), err
+	out := map[string]netlink.Link{}
+	for _, l := range links {
+		out[l.Attrs().Name] = l
+	}
+	return out, err
 }
