@@ -51,7 +51,7 @@ type suite struct {
 	runtimeKilled atomic.Bool
 	// runtimeDown is held by who ends the runtime and starts it again.
 	runtimeDown sync.Mutex
-	// upstream counts faults of Kubernetes, containerd and host-local.
+	// upstream counts faults of Kubernetes, the runtimes and host-local.
 	upstream upstream
 
 	mu  sync.Mutex

@@ -27,13 +27,13 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// upstream counts faults of Kubernetes, containerd and host-local, which the suite
+// upstream counts faults of Kubernetes, the runtimes and host-local, which the suite
 // recognises by their signs. They are not nadra's, and do not fail a test.
 type upstream struct {
 	// lostClaims counts claims that Kubernetes removed from a pod's status.
 	lostClaims atomic.Int64
-	// forgotten has network namespaces that a killed containerd forgot, as the last search
-	// for leftovers found them.
+	// forgotten has network namespaces that a killed runtime forgot, and the host's ends of their eth0, as the
+	// last search for leftovers found them.
 	forgotten []string
 	// lostContainers counts containers of pods that are never restarted, whose start a
 	// containerd that was stopped had cancelled.
