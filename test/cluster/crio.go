@@ -237,10 +237,11 @@ func (crio) usesPlugin(_ context.Context, n *Node, plugin string) (bool, error) 
 }
 
 // endSandbox stops the sandbox by CRI-O: it has no process that could be killed. CRI-O lists a
-// sandbox before it is created, and then refuses to stop it.
+// sandbox before it is created, and then refuses to stop it. A container that is being started
+// meanwhile has two minutes to stop.
 func (crio) endSandbox(ctx context.Context, n *Node, id string) error {
 	return n.askRuntime(func(runtime runtimeapi.RuntimeServiceClient) error {
-		return poll(ctx, startLimit, "waiting until sandbox "+id+" is created", func(ctx context.Context) (bool, error) {
+		return poll(ctx, 2*startLimit, "waiting until sandbox "+id+" is created", func(ctx context.Context) (bool, error) {
 			_, err := runtime.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: id})
 			if err != nil && !strings.Contains(err.Error(), "sandbox is not created") {
 				err = stop(err)
