@@ -134,7 +134,7 @@ func isEdit(before, now *metav1.PartialObjectMetadata) bool {
 func (e *podEdits) sweep() {
 	for _, s := range e.sandboxes.all() {
 		switch {
-		case !s.static && e.watch.Absent(s.Pod):
+		case !s.static && e.watch.absent(s.Pod):
 			e.stopped(s.Pod.UID, s.ID)
 		case !s.pending && e.queue.NumRequeues(s.Pod.UID) == 0 && e.due(s):
 			e.queue.Add(s.Pod.UID)

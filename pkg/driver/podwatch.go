@@ -225,12 +225,12 @@ func (w *podWatch) seen(ctx context.Context, pod attachment.PodRef) <-chan struc
 
 // ends reports whether the pod is known to be gone, or under deletion.
 func (w *podWatch) ends(pod attachment.PodRef) bool {
-	return w.Absent(pod) || w.deleting(pod)
+	return w.absent(pod) || w.deleting(pod)
 }
 
-// Absent reports whether the API server has no such pod on this node. It returns false while
+// absent reports whether the API server has no such pod on this node. It returns false while
 // that is unknown.
-func (w *podWatch) Absent(pod attachment.PodRef) bool {
+func (w *podWatch) absent(pod attachment.PodRef) bool {
 	return w.informer.HasSynced() && w.Find(pod) == nil
 }
 

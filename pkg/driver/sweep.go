@@ -208,7 +208,7 @@ func (s *sweeper) sweepClaims(ctx context.Context) {
 	before := s.goneClaims
 	s.goneClaims = map[string]bool{}
 	for pod, records := range checkpoint.ByPod(s.store.All()) {
-		if !s.watch.Absent(pod) {
+		if !s.watch.absent(pod) {
 			continue
 		}
 		for _, r := range records {

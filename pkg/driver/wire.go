@@ -110,7 +110,7 @@ func (d *Driver) wireAttaching() error {
 		first = (&multusEntries{own: first, watch: d.watch, metadata: d.clients.Metadata}).of
 	}
 	d.networkStatus = networkstatus.NewWriter(networkstatus.Options{
-		Kube: d.clients.NetworkStatus, Manager: d.cfg.DriverName, DefaultNetwork: first, Pods: d.watch,
+		Kube: d.clients.NetworkStatus, Manager: d.cfg.DriverName, DefaultNetwork: first, Find: d.watch.Find,
 		Stored: d.store.MarkStatusStored, Late: d.report.networkStatusLate,
 	})
 	d.attacher = attach.New(attach.Options{

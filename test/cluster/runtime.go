@@ -121,18 +121,8 @@ func (r Runtime) EndSandbox(ctx context.Context, id string) error {
 
 // RunningContainers returns the number of a pod's running containers.
 func (r Runtime) RunningContainers(ctx context.Context, podUID string) (count int, err error) {
-	err = r.node.askRuntime(func(runtime runtimeapi.RuntimeServiceClient) error {
-		list, err := runtime.ListContainers(ctx, &runtimeapi.ListContainersRequest{Filter: &runtimeapi.ContainerFilter{
-			State:         &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState_CONTAINER_RUNNING},
-			LabelSelector: map[string]string{"io.kubernetes.pod.uid": podUID},
-		}})
-		count = len(list.GetContainers())
-		return err
-	})
-	if err != nil {
-		return 0, fmt.Errorf("counting the running containers of a pod on %s: %w", r.node.name, err)
-	}
-	return count, nil
+	ids, err := r.running(ctx, map[string]string{"io.kubernetes.pod.uid": podUID})
+	return len(ids), err
 }
 
 // MissedEnds returns the IDs of containers that have ended, and that the runtime takes for running.
@@ -141,21 +131,26 @@ func (r Runtime) MissedEnds(ctx context.Context) (missed []string, err error) {
 	if err != nil || len(ended) == 0 {
 		return nil, err
 	}
+	ids, err := r.running(ctx, nil)
+	return slices.DeleteFunc(ids, func(id string) bool { return !slices.Contains(ended, id) }), err
+}
+
+// running returns the IDs of the running containers with these labels, as the runtime knows them.
+func (r Runtime) running(ctx context.Context, labels map[string]string) (ids []string, err error) {
 	err = r.node.askRuntime(func(runtime runtimeapi.RuntimeServiceClient) error {
 		list, err := runtime.ListContainers(ctx, &runtimeapi.ListContainersRequest{Filter: &runtimeapi.ContainerFilter{
-			State: &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState_CONTAINER_RUNNING},
+			State:         &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState_CONTAINER_RUNNING},
+			LabelSelector: labels,
 		}})
 		for _, c := range list.GetContainers() {
-			if slices.Contains(ended, c.Id) {
-				missed = append(missed, c.Id)
-			}
+			ids = append(ids, c.Id)
 		}
 		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("listing the running containers of %s: %w", r.node.name, err)
 	}
-	return missed, nil
+	return ids, nil
 }
 
 // runtimeComponent returns the node's container runtime. It works when CRI answers: before

@@ -98,9 +98,9 @@ func (in *injector) do(f fault) error {
 		return in.during(f, func() error { return orderChaos(n, command, f.what) }, func() error { return orderChaos(n, command, "") })
 	case killRuntime:
 		in.runtimeKilled.Store(true)
-		return in.bringDown(ctx, unix.SIGKILL)
+		return in.bringDownRuntime(ctx, unix.SIGKILL)
 	case restartRuntime:
-		return in.bringDown(ctx, unix.SIGTERM)
+		return in.bringDownRuntime(ctx, unix.SIGTERM)
 	case killKubelet:
 		return bringDown(ctx, n.Machine, cluster.Kubelet, unix.SIGKILL)
 	case endSandbox:
@@ -150,8 +150,8 @@ func (in *injector) during(f fault, begin, end func() error) error {
 	return nil
 }
 
-// bringDown ends the runtime and starts it again.
-func (s *suite) bringDown(ctx context.Context, signal unix.Signal) error {
+// bringDownRuntime ends the runtime and starts it again, while nobody else does.
+func (s *suite) bringDownRuntime(ctx context.Context, signal unix.Signal) error {
 	s.runtimeDown.Lock()
 	defer s.runtimeDown.Unlock()
 	return bringDown(ctx, s.node.Machine, s.node.Runtime().Name(), signal)

@@ -298,7 +298,7 @@ func (s *suite) keepEnds(ctx context.Context) {
 		}
 		s.note("CRI-O has missed the end of containers %.12s; it is restarted", missed)
 		s.upstream.missedEnds.Add(int64(len(missed)))
-		if err := s.bringDown(ctx, unix.SIGTERM); err != nil && ctx.Err() == nil {
+		if err := s.bringDownRuntime(ctx, unix.SIGTERM); err != nil && ctx.Err() == nil {
 			s.note("restarting CRI-O: %v", err)
 		}
 	}

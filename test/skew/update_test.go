@@ -90,8 +90,8 @@ func TestUpdates(t *testing.T) {
 		t.Errorf("nobody was connected to the runtime for %s, more than %s", longestGap, gapLimit)
 	}
 	for _, l := range all {
-		if extra := l.waited - usual; extra > slack && len(l.refused) > 0 {
-			t.Errorf("pod %s waited %s longer than usual, more than %s: %s", l.name, extra, slack, strings.Join(l.refused, "; "))
+		if more := l.waited - usual; more > slack && len(l.refused) > 0 {
+			t.Errorf("pod %s waited %s longer than usual, more than %s: %s", l.name, more, slack, strings.Join(l.refused, "; "))
 		}
 	}
 	failed := failures(append(quiet, all...))

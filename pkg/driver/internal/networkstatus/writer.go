@@ -43,12 +43,6 @@ const (
 	longestPause  = 5 * time.Second
 )
 
-// Pods reads what the driver's watch knows of pods.
-type Pods interface {
-	// Find returns a pod's metadata, or nil if the pod is unknown.
-	Find(attachment.PodRef) *metav1.PartialObjectMetadata
-}
-
 // Options has what a Writer needs. All fields are required.
 type Options struct {
 	Kube kubernetes.Interface
@@ -56,7 +50,8 @@ type Options struct {
 	Manager string
 	// DefaultNetwork describes the sandbox's interface on the default network.
 	DefaultNetwork func(context.Context, attachment.Sandbox) (*nadv1.NetworkStatus, error)
-	Pods           Pods
+	// Find returns what the driver's watch knows of a pod, or nil if the pod is unknown.
+	Find func(attachment.PodRef) *metav1.PartialObjectMetadata
 	// Stored is called with the records of a status that is stored.
 	Stored func([]checkpoint.Record) error
 	// Late is called once for a status that is not stored after the time Late. err is
@@ -244,7 +239,7 @@ func (w *Writer) isStale(pod attachment.PodRef, p outbox.Pending[update]) bool {
 // store patches the pod, or the mirror pod of a static one. A repair leaves a status alone that shows the networks.
 func (w *Writer) store(ctx context.Context, u update) error {
 	pod := u.sandbox.Pod
-	if m := w.Pods.Find(pod); m != nil {
+	if m := w.Find(pod); m != nil {
 		if u.repair && Shows(m.Annotations[nadv1.NetworkStatusAnnot], u.records) {
 			return nil
 		}

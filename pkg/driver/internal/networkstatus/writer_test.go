@@ -25,10 +25,8 @@ import (
 	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 )
 
-// late is a watch that does not have the pod yet.
-type late struct{}
-
-func (late) Find(attachment.PodRef) *metav1.PartialObjectMetadata { return nil }
+// unseen is a watch that does not have the pod yet.
+func unseen(attachment.PodRef) *metav1.PartialObjectMetadata { return nil }
 
 // TestWriteIsTriedWhileThePodExists refuses every write for an hour: the writer goes on, also if the watch lags
 // behind, and reports once that the status is late. It stops when the sandbox is gone.
@@ -47,7 +45,7 @@ func TestWriteIsTriedWhileThePodExists(t *testing.T) {
 				return true, nil, why
 			})
 			w := NewWriter(Options{
-				Kube: kube, Manager: "nadra", Pods: late{},
+				Kube: kube, Manager: "nadra", Find: unseen,
 				DefaultNetwork: func(ctx context.Context, s attachment.Sandbox) (*nadv1.NetworkStatus, error) {
 					if gone.Load() {
 						return nil, podns.ErrGone
@@ -103,7 +101,7 @@ func (w *exposureWorld) run(t *testing.T, test func()) {
 			return false, nil, nil
 		})
 		w.Writer = NewWriter(Options{
-			Kube: kube, Manager: "nadra", DefaultNetwork: drivertest.CBR0, Pods: late{},
+			Kube: kube, Manager: "nadra", DefaultNetwork: drivertest.CBR0, Find: unseen,
 			Stored: func([]checkpoint.Record) error { w.events = append(w.events, "stored"); return nil },
 			Late:   func(attachment.PodRef, error) {},
 		})

@@ -122,7 +122,7 @@ func TestRunningDELIsNotInterrupted(t *testing.T) {
 }
 
 // TestStopEndsADELInTheEnd checks that a DEL that runs goes on after the end of its caller, and ends when the
-// time of the stop is over. The rollback after that has the time of a DEL.
+// time of the stop is over. A DEL of a caller of its own has its time also after that.
 func TestStopEndsADELInTheEnd(t *testing.T) {
 	inGroup(t, hang, func(t *testing.T, g *operations.Group) {
 		ctx, stop := context.WithCancel(t.Context())
