@@ -22,14 +22,14 @@ CLUSTER := $(BIN)/nadra-cluster
 # Tests that start a cluster, which needs root and some minutes.
 E2E     := -tags e2e
 
-.PHONY: help build unit race fuzz lint vulncheck image release release-check cluster-up cluster-down demo parts e2e e2e-node e2e-crio e2e-containerd-2.3 e2e-containerd-2.2 e2e-elsewhere e2e-ipv6 e2e-dual e2e-beside e2e-dropin e2e-core e2e-emulated e2e-kubernetes e2e-ipam e2e-kubevirt e2e-upgrade e2e-skew e2e-attacks conformance faults faults-newest-nri faults-crio monitoring bench test-vm test test-long prune clean libc chromium mkdocs filesystems docs pictures FORCE
+.PHONY: help build core-parts unit race fuzz lint vulncheck image release release-check cluster-up cluster-down demo parts e2e e2e-node e2e-crio e2e-containerd-2.3 e2e-containerd-2.2 e2e-elsewhere e2e-ipv6 e2e-dual e2e-beside e2e-dropin e2e-core core core-faults e2e-emulated e2e-kubernetes e2e-ipam e2e-kubevirt e2e-upgrade e2e-skew e2e-attacks conformance faults faults-newest-nri faults-crio monitoring bench test-vm test lanes test-long prune clean libc chromium mkdocs filesystems docs pictures FORCE
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # Without -trimpath, which releases have, tests use the same compiled packages.
 build: ## build the binaries into bin/
-	$(GO) build -ldflags='$(LDFLAGS)' -o $(BIN)/ ./cmd/...
+	@build/compile -ldflags='$(LDFLAGS)' -o $(BIN)/ ./cmd/...
 
 # PKG names the packages, and RUN the tests by a regular expression, that a target of
 # tests runs; the default is all.
@@ -39,8 +39,11 @@ $(if $(PKG),,$(GO) -C build/mkimage test $(TESTS) ./...)
 	$(if $(PKG),,$(GO) -C test/chart test $(TESTS) ./...)
 endef
 
+# Beside race, those packages' tests do not run twice.
+UNIT = $(if $(RACED),$(filter-out $(CONCURRENT),$(shell $(GO) list ./... | sed 's|^github.com/nadra-dev/nadra|.|')),./...)
 unit: ## the quick loop: all tests that need no cluster
-	$(TESTSUM) standard-quiet -- $(TESTS) $(or $(PKG),./...)
+	@mkdir -p $(BIN)/lanes
+	@$(TESTSUM) standard-quiet --jsonfile $(BIN)/lanes/$@.json -- $(TESTS) $(or $(PKG),$(UNIT))
 	$(modules-of-their-own)
 
 docs: mkdocs chromium ## build the site of docs/ into bin/site, check its links, and look at it in Chromium
@@ -52,12 +55,12 @@ pictures: ## make the pictures of docs/ from their text again, with graphviz
 	@command -v dot >/dev/null || { apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends graphviz; }
 	for f in docs/pictures/*.dot; do dot -Tsvg $$f -o $${f%.dot}.svg; done
 
-# CI runs the same under the race detector, which needs cgo, and skips no test. Beside
-# three clusters a package has taken more than go test's ten minutes.
-race: libc chromium mkdocs filesystems ## the quick loop under the race detector
+# The packages whose code starts goroutines or locks. The race detector needs cgo. Beside three clusters a
+# package has taken more than go test's ten minutes.
+CONCURRENT = $(shell grep -lrP --include='*.go' --exclude='*_test.go' '\bgo func|\.Go\x28|"sync(/atomic)?"' cmd internal pkg | xargs -n 1 dirname | sort -u | sed 's|^|./|')
+race: libc filesystems ## the quick loop's concurrent packages under the race detector
 	@mkdir -p $(BIN)/lanes
-	NADRA_LANE=ci CGO_ENABLED=1 $(TESTSUM) standard-quiet --jsonfile $(BIN)/lanes/$@.json -- -race -timeout 40m $(TESTS) $(or $(PKG),./...)
-	$(modules-of-their-own)
+	NADRA_LANE=ci CGO_ENABLED=1 $(TESTSUM) standard-quiet --jsonfile $(BIN)/lanes/$@.json -- -race -timeout 40m $(TESTS) $(or $(PKG),$(CONCURRENT))
 
 # FUZZTIME is how long each target runs, two at a time: a number of inputs, such as
 # 500x, or a time, such as 10m. They begin with the inputs in the source; with
@@ -111,7 +114,7 @@ $(AIRGAP)/dist: FORCE
 	$(GO) -C build/release run . -version v0.1.0 -commit "$$(git rev-parse HEAD)" -platform "linux_$$($(GO) env GOARCH)" -key $(AIRGAP)/cosign.key -source $(AIRGAP)/source -out $@
 
 release-check: $(BIN)/qemu/usr/bin/qemu-aarch64-static ## build a release in two folders, compare them, and check the result
-	NADRA_QEMU=$< $(GO) -C build/release test -count=1 -timeout 40m ./...
+	NADRA_QEMU=$< $(GO) -C build/release test -count=1 -timeout $(LIMIT) ./...
 
 # The emulator that runs programs for arm64. It is unpacked, not installed, because the
 # installed package registers itself with the kernel.
@@ -137,7 +140,7 @@ $(BIN)/faults/nadra-node.tar: image libc
 	$(BIN)/mkimage -o $@ -t $(IMAGE) -entrypoint /nadra-node /nadra-node=$(BIN)/faults/nadra-node /nadra-gate=$(BIN)/nadra-gate
 
 $(CLUSTER): FORCE
-	@$(GO) build -o $@ ./test/cluster/cmd/nadra-cluster
+	@build/compile -o $@ ./test/cluster/cmd/nadra-cluster
 
 cluster-up: $(CLUSTER) image ## build (once) and start the real cluster, with nadra's image on it
 	$(CLUSTER) up -image $(BIN)/nadra-node.tar
@@ -145,7 +148,10 @@ cluster-up: $(CLUSTER) image ## build (once) and start the real cluster, with na
 cluster-down: $(CLUSTER) ## stop the cluster and leave nothing behind
 	$(CLUSTER) down
 
-demo: image $(CLUSTER) ## start a cluster and show a pod with its macvlan from an unchanged NAD
+# Kubernetes is built first, because nadra needs many of its packages, and its build says how far it is.
+demo: $(CLUSTER) ## start a cluster and show a pod with its macvlan from an unchanged NAD
+	@$(CLUSTER) build
+	@$(MAKE) --no-print-directory image
 	@$(GO) run ./test/demo
 
 # RECORD=1 writes the result of each lane with a cluster into RUNS, for docs/reference/support.md. The
@@ -164,8 +170,8 @@ endif
 endif
 
 # Runs tests on clusters: those of $(1), with go test's arguments $(2). Their whole output is
-# in bin/lanes/TARGET.json; FORMAT is gotestsum's format of the printed part, and `make test`
-# prints names and failures only. The lanes lint and race vet and keep debug information.
+# in bin/lanes/TARGET.json; FORMAT is gotestsum's format of the printed part, and `make lanes`
+# prints names and failures only. The targets unit, lint and race vet and keep debug information.
 # $(3) is the beginning of the lines with a lane's figures, which are printed again at the end,
 # before the number of its tests.
 # LIMIT ends a lane that hangs. On a busy machine a lane has taken more than 30 minutes.
@@ -179,24 +185,25 @@ define on-clusters
 endef
 
 # The tests of ./test/e2e take 10 minutes one after another: they change the only node
-# of their cluster. `make test` runs them as two lanes, each with a cluster of its own.
+# of their cluster. `make lanes` runs them as two lanes, each with a cluster of its own.
 BESIDE_NODES := ^Test(Bundle|Chart|Cleanup|Controller|Conver|Corpus|Doctor|Documented|Examples|Inspect|Kubectl|Snapshot)
 e2e: image ## tests on a real cluster of one node
 	$(call on-clusters,./test/cluster/... ./test/e2e/...,-p 1)
 
 e2e-node: image ## the tests of e2e about the driver on a node
-	$(call on-clusters,./test/cluster/... ./test/e2e/...,-p 1 -skip '$(BESIDE_NODES)')
+	$(call on-clusters,./test/cluster/... ./test/e2e/...,-p 1 -skip '$(BESIDE_NODES)$(PROMISED)')
 
 # With CI's other lanes only the tests in which runtimes differ; RUN=. runs all.
 OF_RUNTIMES := ^Test(NetworksOfRunningPods|Path|OrderOverTwoClaims|Restarts|PowerOn|ManyNetworks|DefaultRoute|HostNetwork|RuntimeRestartKeepsPods|Gate.*|UngatedPodIsRefused|UnclaimedPodsAreRefused|PodsOfThinMultusAreAdopted|PodsWithoutAClaim.*|RequiredDriver.*|Doctor|DeviceHealth|DeletionReleasesTheGate|DELHasTheNamespaceThatTheRuntimeRemoved|NetworkStatusRefused|Burst)$$
-# Its test of adoption has the newest older release of Multus, so that each run has both.
+# Its cluster has IPv6 only, and its test of adoption the newest older release of Multus, so that each run has both.
 e2e-crio: export NADRA_RUNTIME := crio
 e2e-crio: export NADRA_MULTUS := 4.2
+e2e-crio: export NADRA_FAMILIES := ipv6
 e2e-crio: ## one node with CRI-O in place of containerd: the tests of e2e in which runtimes differ
 # An older release's newest version, which is built first.
 e2e-containerd-2.3 e2e-containerd-2.2: export NADRA_CONTAINERD = $(@:e2e-containerd-%=%)
 e2e-crio e2e-containerd-2.3 e2e-containerd-2.2: image
-	$(call on-clusters,./test/e2e/...,-p 1 $(if $(RUN),,-run '$(OF_RUNTIMES)'))
+	$(call on-clusters,./test/e2e/...,-p 1 $(if $(RUN),,-run '$(OF_RUNTIMES)|^TestFamilies$$'))
 
 # With the tests that name directories.
 OF_LAYOUTS := $(OF_RUNTIMES)|^Test(APIServerAway.*|BadInput|BrokenDelLetsThePodGo|Chart|Cleanup|DamagedRecord|Layout|NetworkOfAFile)$$
@@ -214,11 +221,17 @@ e2e-ipv6 e2e-dual: image
 	$(call on-clusters,./test/e2e/...,-p 1 $(if $(RUN),,-run '$(OF_FAMILIES)'))
 
 e2e-beside: image ## the tests of e2e about controller, webhook, chart, kubectl nadra, examples and the corpus
-	$(call on-clusters,./test/e2e/...,$(if $(RUN),,-run '$(BESIDE_NODES)'))
+	$(call on-clusters,./test/e2e/...,$(if $(RUN),,-run '$(BESIDE_NODES)' -skip '^$$$(PROMISED)'))
 
 # BESIDE_PODS is the number of pods beside Multus, BESIDE_SEED the schedule, which is printed.
 e2e-dropin: image ## Multus on one node and nadra on the other, and both on one: annotated pods move to nadra unchanged, and back
-	$(call on-clusters,./test/dropin/... ./test/beside/...,-p 1,beside-lane)
+	$(call on-clusters,./test/dropin/... ./test/beside/...,-p 1 -skip '^$$$(PROMISED)',beside-lane)
+
+# What `make test` runs on clusters: each promise of the README at least once, beside real Multus where it is about
+# Multus. `make lanes` does not run these tests again.
+OF_PROMISES := ^Test(BadInput|ConvertOnALiveCluster|GateHoldsWithoutTheDriver|HealthyPodsAreNotReported|NodeChangesHands|Path|PoolsAndClaimsOfOthers|SameDeploymentOnBothSides)$$
+core: image ## the tests of e2e and of drop-in that show each promise once
+	$(call on-clusters,./test/e2e ./test/dropin,-p 1 $(if $(RUN),,-run '$(OF_PROMISES)'))
 
 # The tests whose outcome may depend on the version of Kubernetes, or on its feature gates.
 CORE := ^Test(BadInput|Burst|Check|Controller|ConvertOnALiveCluster|DaemonSetOnBothNodes|DefaultRoute|DeviceHealth|Doctor|FIPS140|FullRange|Gate|KubectlFinds|ManyNetworks|NamedClaimMoves|NodeChangesHands|OrderOverTwoClaims|Path|Pools|RequestedValues|SameDeployment|SameNetworkTwice|SlicesFollow|StatusWithdraws|SwitchTouches|Ungated)
@@ -264,6 +277,10 @@ conformance: build ## give the same pods to Multus and nadra, and compare their 
 faults: $(BIN)/faults/nadra-node.tar ## pods come and go on a real cluster while everything fails at random
 	$(call on-clusters,./test/faults/...,,fault-suite|upstream)
 
+core-faults: export FAULT_PODS := $(or $(FAULT_PODS),20)
+core-faults: $(BIN)/faults/nadra-node.tar ## some pods of it, for `make test`
+	$(call on-clusters,./test/faults,-run '^TestFaults$$',fault-suite|upstream)
+
 faults-newest-nri: export NADRA_CONTAINERD := newest-nri
 faults-newest-nri: ## the same with the newest NRI in containerd, with fewer pods
 faults-crio: export NADRA_RUNTIME := crio
@@ -285,29 +302,38 @@ test-vm: image ## a QEMU guest with SR-IOV cards as a node: VFs, RDMA and plugin
 # It takes more than an hour. BENCH_RESUME=1 continues an interrupted run;
 # BENCH_CHURN is the time of the churn measurement (10m), BENCH_SCALE the simulated
 # clusters' nodes (1000,5000).
-bench: image ## measure nadra beside Multus; writes docs/reference/performance.md and .json
+bench: image $(CLUSTER) ## measure nadra beside Multus; writes docs/reference/performance.md and .json
+	NADRA_INLINE=1 $(CLUSTER) build
 	$(GO) test $(E2E) -count=1 -timeout 100m -run '^$$' -bench . ./test/bench/...
 
-# What several lanes need. `make test` builds it first and alone, and no lane builds it
-# again: two lanes would write the same files.
-PARTS := build image $(BIN)/faults/nadra-node.tar libc chromium mkdocs
-parts: $(PARTS) $(CLUSTER) ## build what the lanes of make test need: programs, images, Kubernetes and containerd
+# What several targets need. It is built first and alone, and no target builds it again: two would write the
+# same files.
+PARTS := build image $(BIN)/faults/nadra-node.tar libc chromium mkdocs filesystems
+core-parts: $(PARTS) $(CLUSTER) ## build what `make test` needs: programs, images, Kubernetes and containerd
 	$(CLUSTER) build
+parts: core-parts $(AIRGAP)/dist ## build what `make lanes` needs: also CRI-O and a release, whose packages release-check needs, too
 	NADRA_RUNTIME=crio $(CLUSTER) build
 
 # Lanes with clusters wait more than they compute, so several of them run side by side,
 # the longest first. The lanes that only compute fill the gaps. A lane that fails stops
 # no other. CLUSTERS is how many clusters there are at a time.
 CLUSTERS ?= 3
-CLUSTER_LANES := test-vm e2e-node e2e-upgrade faults e2e-crio e2e-beside e2e-ipam conformance e2e-attacks e2e-kubevirt e2e-skew faults-newest-nri faults-crio e2e-emulated e2e-dropin e2e-dual e2e-ipv6
-COMPUTE_LANES := race lint release-check fuzz monitoring
-LANES = $(BIN)/run-lanes -logs $(BIN)/lanes -first parts -built '$(PARTS)'
+CLUSTER_LANES := test-vm e2e-upgrade e2e-node e2e-emulated e2e-beside faults e2e-ipam e2e-dropin e2e-crio conformance e2e-attacks e2e-skew faults-crio faults-newest-nri e2e-kubevirt e2e-dual
+COMPUTE_LANES := release-check fuzz monitoring
+LANES = $(BIN)/run-lanes -logs $(BIN)/lanes -built '$(PARTS) $(AIRGAP)/dist'
 $(BIN)/run-lanes: FORCE
 	@$(GO) build -o $@ ./build/lanes
 
-test: $(BIN)/run-lanes $(CLUSTER) ## everything that CI runs
+# No test of unit is skipped here: what it needs is installed.
+test: export NADRA_LANE := ci
+test: export RACED := 1
+test: $(BIN)/run-lanes $(CLUSTER) ## before each commit: the quick loop, races, lint, each promise on a cluster, and a short fault run
 	@$(CLUSTER) prune
-	@exec $(LANES) -clusters $(CLUSTERS) -fill '$(COMPUTE_LANES)' $(CLUSTER_LANES)
+	@exec $(LANES) -first core-parts -clusters 2 -fill 'race unit lint' core core-faults
+
+lanes: export PROMISED := $(if $(RECORD),,|$(OF_PROMISES))
+lanes: $(BIN)/run-lanes $(CLUSTER) ## all other lanes: CI runs `make test`, and then these
+	@exec $(LANES) -first parts -clusters $(CLUSTERS) -fill '$(COMPUTE_LANES)' $(CLUSTER_LANES)
 
 # One lane after another, because the benchmark measures. It takes a night.
 test-long: export LIMIT := 4h
@@ -319,7 +345,7 @@ test-long: export BURST_PODS := 100
 test-long: export FUZZTIME := 10m
 test-long: export FUZZCACHE :=
 test-long: $(BIN)/run-lanes ## tests that take hours: 1,000 pod lives, bursts of 100 pods, 1,000 converted repositories, older Kubernetes and containerd, other nodes, long fuzzing, the benchmark
-	@exec $(LANES) faults faults-newest-nri faults-crio e2e-ipam e2e-containerd-2.3 e2e-containerd-2.2 e2e-elsewhere e2e-ipv6 e2e-dual e2e-kubernetes race fuzz bench
+	@exec $(LANES) -first parts faults faults-newest-nri faults-crio e2e-ipam e2e-containerd-2.3 e2e-containerd-2.2 e2e-elsewhere e2e-ipv6 e2e-dual e2e-kubernetes race fuzz bench
 
 prune: $(CLUSTER) ## remove built components that nothing has used for a week, and show the size of the caches
 	@$(CLUSTER) prune

@@ -5,7 +5,20 @@
 // EVENTS is the lane's file of test2json's events, bin/lanes/LANE.json. record prints
 // "LANE: tests=PASSED/ALL failures=N". With -runs it writes the result and what the cluster
 // reported ("ran containerd 2.4.2") into the FILE of package support's runs, in place of the
-// lane's earlier result. A lane without a cluster is not recorded.
+// lane's earlier result, if the NADRA_ variables were the same. A lane without a cluster is not
+// recorded. A red result is recorded as well.
+//
+// A row of docs/reference/support.md is "tested" if a lane of `make lanes` runs it, or if the runs
+// have a green record of exactly the pinned version. Kernels, architectures and control groups are
+// pinned by nothing, so only records show them. test/docs fails while a record is red, and if a
+// pinned version has no row. To record a lane:
+//
+//  1. Commit your changes, and leave the tree alone until the lane has ended. With uncommitted
+//     changes, RUN, PKG, MULTUS, NADRA_MULTUS or NADRA_FEATURE_GATES, make refuses.
+//  2. Run the lanes, together or one by one: make e2e-kubernetes RECORD=1, or
+//     make e2e-core NADRA_KUBERNETES=1.36 RECORD=1.
+//  3. Run go test ./test/docs -update, which writes the tables of the page, and commit them with the
+//     record.
 package main
 
 import (
@@ -19,7 +32,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nadra-dev/nadra/internal/support"
+	"github.com/nadra-dev/nadra/test/support"
 )
 
 // chosenBy lists the variables that choose a cluster's components, and nadra's programs.

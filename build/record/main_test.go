@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/nadra-dev/nadra/internal/support"
+	"github.com/nadra-dev/nadra/test/support"
 )
 
 const events = `{"Action":"start","Package":"x/test/e2e"}

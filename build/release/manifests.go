@@ -34,23 +34,26 @@ func (r *release) withImages(name string, text []byte) ([]byte, error) {
 	return text, nil
 }
 
-// overlays are rendered, for kubectl apply -f.
-var overlays = []string{"beside-multus", "driver-only", "drop-in", "drop-in-cert-manager", "openshift"}
+// overlays are rendered, for kubectl apply -f: the modes, and modes with components.
+var overlays = []string{
+	"manifests/beside-multus", "manifests/driver-only", "manifests/drop-in",
+	"build/release/overlays/drop-in-cert-manager", "build/release/overlays/openshift",
+}
 
 func (r *release) manifests() error {
 	for _, overlay := range overlays {
-		built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), filepath.Join(r.source, "manifests", overlay))
+		built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), filepath.Join(r.source, overlay))
 		if err != nil {
-			return fmt.Errorf("rendering manifests/%s: %w", overlay, err)
+			return fmt.Errorf("rendering %s: %w", overlay, err)
 		}
 		text, err := built.AsYaml()
 		if err != nil {
-			return fmt.Errorf("rendering manifests/%s: %w", overlay, err)
+			return fmt.Errorf("rendering %s: %w", overlay, err)
 		}
 		if text, err = r.withImages(overlay, text); err != nil {
 			return err
 		}
-		if err := r.write("nadra-"+overlay+".yaml", text); err != nil {
+		if err := r.write("nadra-"+filepath.Base(overlay)+".yaml", text); err != nil {
 			return err
 		}
 	}

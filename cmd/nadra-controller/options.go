@@ -49,7 +49,7 @@ func (o *options) flags() *flag.FlagSet {
 	fs.BoolVar(&o.webhook.BesideMultus, "beside-multus", false, "Multus stays on nadra's nodes: no label of a node decides who serves a pod, and pods that nadra serves name their networks in the annotation nadra.dev/networks; nadra-node needs the same flag")
 	fs.BoolVar(&o.webhook.Isolation.On, "namespace-isolation", false, "refuse networks of other namespaces, except those of --global-namespaces; the same as for nadra-node")
 	fs.StringVar(&o.globalNamespaces, "global-namespaces", "default", "comma-separated namespaces whose networks all pods may use; the same as for nadra-node")
-	fs.StringVar(&o.defaultNetworks, "default-networks", "", "comma-separated networks, each as namespace/name, that pods get before the networks of their annotation: in all namespaces except --system-namespaces and those with a label nadra.dev/default-networks of their own; needs the webhook of manifests/drop-in/default-networks")
+	fs.StringVar(&o.defaultNetworks, "default-networks", "", "comma-separated networks, each as namespace/name, that pods get before the networks of their annotation: in all namespaces except --system-namespaces and those with a label nadra.dev/default-networks of their own; needs the webhook of manifests/components/default-networks")
 	fs.StringVar(&o.systemNamespaces, "system-namespaces", "kube-system,nadra", "comma-separated namespaces whose pods get no default networks; the controller's own is always one")
 	fs.BoolVar(&o.Pools, "pools", true, "serve resource pools, for example of VFs: create classes for them and convert pods that need them; false leaves such pods to device plugins, and is the default with --beside-multus")
 	fs.BoolVar(&o.podInfo, "pod-info", true, "mount files with labels, annotations and huge pages at /etc/podnetinfo of pods that draw from a pool, like the network resources injector")
@@ -103,6 +103,7 @@ func (o *options) setBesideMultus(fs *flag.FlagSet) error {
 // setCallers sets who may call the webhooks.
 func (o *options) setCallers() {
 	o.webhook.Callers, o.webhook.PodIP = names(o.callers), os.Getenv("POD_IP")
+	o.webhook.HostIP, o.webhook.ServiceIP = os.Getenv("HOST_IP"), os.Getenv("KUBERNETES_SERVICE_HOST")
 	if o.clientCA != "" {
 		o.webhook.ClientNames = names(o.clientNames)
 	}

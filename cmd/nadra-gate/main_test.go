@@ -82,8 +82,8 @@ func TestHoldWaits(t *testing.T) {
 	}{
 		{"until it is attached", "Attached", "", time.Minute, "", ""},
 		{"until it is refused", "Attaching", "[AttachCancelled] the pod is being deleted", time.Minute, reason.AttachCancelled, "network default/a (net1)"},
-		{"until the limit", "Attaching", "", 300 * time.Millisecond, reason.AttachRunning, "after 300ms: [AttachRunning] pod default/web: network default/a (net1), phase Attaching: "},
-		{"not at all", "Attaching", "", 0, reason.AttachRunning, "after 0s: [AttachRunning] pod default/web"},
+		{"until the limit", "Attaching", "", 300 * time.Millisecond, reason.AttachRunning, " 300ms: [AttachRunning] pod default/web: network default/a (net1), phase Attaching: "},
+		{"not at all", "Attaching", "", 0, reason.AttachRunning, " 0s: [AttachRunning] pod default/web"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -73,7 +73,6 @@ func parse(args []string) (options, error) {
 	fs.DurationVar(&o.HookBudget, "hook-budget", time.Second, "time that one of the runtime's hooks may wait for plugins, if the runtime's own limit allows; all hooks together wait a tenth of the time, because all pods of the node wait with them, and what takes longer continues behind the gate")
 	fs.DurationVar(&o.AddTimeout, "add-timeout", 30*time.Second, "limit for one ADD of a network's plugins, after which they are ended and the ADD is retried; at least 2m10s for networks with whereabouts")
 	fs.DurationVar(&o.DelTimeout, "del-timeout", 30*time.Second, "the same for one DEL; at least 1m10s for networks with whereabouts")
-	fs.BoolVar(&o.NetworkStatusWait, "network-status-wait", true, "hold a pod's containers until its network-status is stored, as Multus does; if false, programs that read the annotation take a new pod for one without networks, and whereabouts may assign its address again")
 	fs.BoolVar(&o.Isolation.On, "namespace-isolation", false, "refuse networks of other namespaces, except those of --global-namespaces; Multus' namespaceIsolation")
 	fs.StringVar(&o.globalNamespaces, "global-namespaces", "default", "comma-separated namespaces whose networks all pods may use; Multus' globalNamespaces")
 	fs.StringVar(&o.ownedNodes, "owned-nodes", allNodes, "nodes on which the driver publishes networks: all, or labelled for nodes with the label "+v1alpha1.OwnerLabel+"="+v1alpha1.OwnerNadra)

@@ -171,17 +171,17 @@ func TestRunFails(t *testing.T) {
 	}{
 		"no node takes it": {func(w *world) {
 			w.become(corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/2 nodes are available"}}})
-		}, "it is not ready after 1m0s: 0/2 nodes are available; FailedCreatePodSandBox: no free address"},
+		}, "0/2 nodes are available; FailedCreatePodSandBox: no free address"},
 		"client-go sends no request so shortly before the end": {func(w *world) {
 			reads := 0
 			w.kube.PrependReactor("get", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
 				reads++
 				return reads <= 2, nil, errors.New("client rate limiter Wait returned an error: rate: Wait(n=1) would exceed context deadline")
 			})
-		}, "it is not ready after 1m0s: it was not read; FailedCreatePodSandBox: no free address"},
+		}, "; FailedCreatePodSandBox: no free address"},
 		"it has ended": {func(w *world) {
 			w.become(corev1.PodStatus{Phase: corev1.PodFailed, ContainerStatuses: []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Reason: "Error"}}}}})
-		}, "it ended: exit code 1 Error; FailedCreatePodSandBox"},
+		}, "exit code 1 Error; FailedCreatePodSandBox"},
 		"it lacks the network": {func(w *world) {
 			w.kube.PrependReactor("get", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
 				o, err := w.kube.Tracker().Get(a.GetResource(), "a", a.(clienttesting.GetAction).GetName())
@@ -190,18 +190,18 @@ func TestRunFails(t *testing.T) {
 				}
 				return true, o, err
 			})
-		}, "network-status does not have it"},
+		}, "network-status"},
 		"it may not be created": {func(w *world) {
 			w.kube.PrependReactor("create", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
 				return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "x", errors.New(`violates PodSecurity`))
 			})
-		}, "it could not be created: pods \"x\" is forbidden: violates PodSecurity"},
+		}, "pods \"x\" is forbidden: violates PodSecurity"},
 		"the tool is another": {func(w *world) {
 			w.exec = func(context.Context, canary.Pod, ...string) ([]byte, error) { return []byte("usage"), nil }
 		}, "listing its interfaces: reading the canary's output"},
 		"it may not be inspected": {func(w *world) {
 			w.exec = func(context.Context, canary.Pod, ...string) ([]byte, error) { return nil, errors.New("forbidden") }
-		}, "listing its interfaces: forbidden"},
+		}, "forbidden"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -281,7 +281,7 @@ func TestRunLeavesBehind(t *testing.T) {
 		if len(r.LeftBehind) != 2 || !strings.HasPrefix(r.LeftBehind[0], "a/nadra-canary-blue-") || r.Summary.Warning != 2 {
 			t.Errorf("report %+v", r)
 		}
-		if _, err := w.runner(20).Run(t.Context(), planOf("blue")); err == nil || !strings.Contains(err.Error(), "still exist") {
+		if _, err := w.runner(20).Run(t.Context(), planOf("blue")); err == nil || !strings.Contains(err.Error(), "a/nadra-canary-blue-") {
 			t.Errorf("the next run: %v", err)
 		}
 	})
@@ -314,9 +314,9 @@ func TestReadNetworks(t *testing.T) {
 		"of all namespaces":      {func(n *Networks) { n.Namespace = "" }, []string{"blue", "red"}, ""},
 		"by label":               {func(n *Networks) { n.Selector = "net=red" }, []string{"red"}, ""},
 		"by name, twice":         {func(n *Networks) { n.Names = []string{"red", "a/red", "a/blue"} }, []string{"blue", "red"}, ""},
-		"one that is not there":  {func(n *Networks) { n.Names = []string{"b/red"} }, nil, "reading network b/red"},
+		"one that is not there":  {func(n *Networks) { n.Names = []string{"b/red"} }, nil, "network b/red"},
 		"a node that is there":   {func(n *Networks) { n.Nodes = []string{"n1"} }, []string{"blue", "red"}, ""},
-		"a node that is nowhere": {func(n *Networks) { n.Nodes = []string{"n9"} }, nil, `reading node "n9"`},
+		"a node that is nowhere": {func(n *Networks) { n.Nodes = []string{"n9"} }, nil, `node "n9"`},
 	} {
 		n := base
 		test.change(&n)

@@ -107,7 +107,7 @@ func TestFunctions(t *testing.T) {
 		want string
 	}{
 		"a hardware address alone":       {NodeFacts{VFs: []probe.VF{vf}}, ""},
-		"settings without a user":        {NodeFacts{VFs: []probe.VF{set}}, "it has vlan 7, min_tx_rate 0 max_tx_rate 100, state enable,"},
+		"settings without a user":        {NodeFacts{VFs: []probe.VF{set}}, "vlan 7, min_tx_rate 0 max_tx_rate 100, state enable,"},
 		"held by a record":               {NodeFacts{VFs: []probe.VF{set}, HeldVFs: map[string]bool{set.PCI: true}}, ""},
 		"held by a sandbox":              {NodeFacts{VFs: []probe.VF{set}, Attachments: of("1"), Sandboxes: map[string]bool{"1": true}}, ""},
 		"of a sandbox that is not there": {NodeFacts{VFs: []probe.VF{set}, Attachments: of("1")}, "vlan 7"},

@@ -23,8 +23,7 @@ func (in *input) readMode(ctx context.Context, set *source.Set) error {
 		in.leavePools(set, nil)
 		return nil
 	}
-	readiness := doctorOptions{app: in.app}
-	cluster, err := readiness.connect()
+	cluster, err := in.app.cluster.connect(giveKubeconfig)
 	if err != nil {
 		return err
 	}

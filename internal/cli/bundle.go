@@ -112,9 +112,10 @@ func (o *bundleOptions) run(ctx context.Context) error {
 func (o *bundleOptions) reader() (bundleread.Cluster, error) {
 	c := bundleread.Cluster{Since: o.since, StateNamespace: o.stateNamespace}
 	var err error
-	if c.Cluster, err = (&doctorOptions{app: o.app, nodes: o.nodes}).connect(); err != nil {
+	if c.Cluster, err = o.cluster.connect(giveKubeconfig); err != nil {
 		return c, err
 	}
+	c.Nodes = o.nodes
 	if !o.allNamespaces {
 		if c.Namespace, _, err = o.cluster.ToRawKubeConfigLoader().Namespace(); err != nil {
 			return c, fmt.Errorf("finding the namespace: %w", err)

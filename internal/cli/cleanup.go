@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -44,7 +42,7 @@ type cleanupOptions struct {
 	noNodes, allCNI    bool
 	apply, dryRun, yes bool
 	olderThan          time.Duration
-	format             string
+	format             formatFlag
 	failOn             failOn
 }
 
@@ -68,9 +66,8 @@ func (a *app) cleanup() *cobra.Command {
 	flags.BoolVar(&o.apply, "apply", false, "free the orphans")
 	flags.BoolVarP(&o.yes, "yes", "y", false, "do not ask for confirmation")
 	flags.DurationVar(&o.olderThan, "older-than", 10*time.Minute, "ignore orphans that are younger")
-	flags.StringVarP(&o.format, "output", "o", "table", "output format: "+strings.Join(report.CleanupFormats(), ", "))
+	o.format.addFlag(command, report.Cleanup.Names())
 	o.failOn.addFlag(flags)
-	_ = command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(report.CleanupFormats(), cobra.ShellCompDirectiveNoFileComp))
 	command.PreRunE = func(command *cobra.Command, _ []string) error {
 		if o.apply && command.Flags().Changed("dry-run") && o.dryRun {
 			return errors.New("--apply and --dry-run contradict each other: give one of them")
@@ -83,8 +80,6 @@ func (a *app) cleanup() *cobra.Command {
 
 func (o *cleanupOptions) check() error {
 	switch {
-	case !slices.Contains(report.CleanupFormats(), o.format):
-		return fmt.Errorf("reading --output %q: use one of %s", o.format, strings.Join(report.CleanupFormats(), ", "))
 	case o.noNodes && len(o.only) > 0:
 		return errors.New("--node names nodes: leave out --no-nodes")
 	case o.allNamespaces && o.namespace() != "":
@@ -140,7 +135,7 @@ func (o *cleanupOptions) confirm(ctx context.Context, cleaner *cleanuprun.Cleane
 	if err != nil {
 		return err
 	}
-	if err := report.WriteCleanup(o.ErrOut, "table", found); err != nil {
+	if err := report.Cleanup.Write(o.ErrOut, "table", found); err != nil {
 		return err
 	}
 	return ask.confirm("Free these orphans?")
@@ -148,7 +143,7 @@ func (o *cleanupOptions) confirm(ctx context.Context, cleaner *cleanuprun.Cleane
 
 // report writes the report and returns an error with the exit code.
 func (o *cleanupOptions) report(r cleanup.Report) error {
-	if err := report.WriteCleanup(o.Out, o.format, r); err != nil {
+	if err := report.Cleanup.Write(o.Out, o.format.value, r); err != nil {
 		return err
 	}
 	switch n := r.Failed(); {
@@ -169,8 +164,7 @@ func (o *cleanupOptions) report(r cleanup.Report) error {
 
 // cleaner returns the cleaner for the flags.
 func (o *cleanupOptions) cleaner(ctx context.Context) (*cleanuprun.Cleaner, error) {
-	readiness := doctorOptions{app: o.app}
-	cluster, err := readiness.connect()
+	cluster, err := o.cluster.connect(giveKubeconfig)
 	if err != nil {
 		return nil, err
 	}

@@ -47,7 +47,6 @@ type convertOptions struct {
 	outputDir string
 	format    string
 	drop      bool
-	networks  bool
 	classes   bool
 }
 
@@ -79,7 +78,6 @@ func (a *app) convert() *cobra.Command {
 func (o *convertOptions) addConversionFlags(command *cobra.Command) {
 	command.Flags().BoolVar(&o.drop, "drop-annotation", false, "remove the annotation from converted workloads, which Multus can then no longer serve")
 	command.Flags().BoolVar(&o.classes, "classes", true, "create the DeviceClasses of networks; false where nadra's controller runs, which creates them")
-	command.Flags().BoolVar(&o.networks, "render-networks", false, "also create the networks that network operators would create for objects in the input")
 }
 
 func (o *convertOptions) run(ctx context.Context) error {
@@ -120,7 +118,6 @@ func (o *convertOptions) converted(ctx context.Context) (*source.Set, translate.
 		return nil, translate.Result{}, err
 	}
 	set.Options.DropAnnotation = o.drop
-	set.Options.RenderNetworks = o.networks
 	set.Options.NoClasses = !o.classes
 	return set, o.convert(set), nil
 }

@@ -1,17 +1,13 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
-	nadclient "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/client/clientset/versioned"
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/nadra-dev/nadra/internal/doctor"
 	"github.com/nadra-dev/nadra/internal/doctorread"
@@ -47,13 +43,15 @@ type doctorOptions struct {
 	withProbe, quiet          bool
 	namespace, image, binDirs string
 	timeout                   time.Duration
-	save, from, format        string
+	save, from                string
+	remedy                    string // without a cluster
+	format                    formatFlag
 	beside                    bool
 	failOn                    failOn
 }
 
 func (a *app) doctor() *cobra.Command {
-	o := &doctorOptions{app: a}
+	o := &doctorOptions{app: a, remedy: giveKubeconfig + ", or a saved file with --from"}
 	command := &cobra.Command{
 		Use:     "doctor",
 		Short:   "Check whether the cluster and its nodes are ready for nadra",
@@ -70,17 +68,14 @@ func (a *app) doctor() *cobra.Command {
 	flags.BoolVar(&o.beside, "beside-multus", false, "check for nadra beside Multus on one node, before nadra is installed so; otherwise the flags of the installed nadra say it")
 	flags.StringVar(&o.save, "save", "", "file to save the facts to, for --from and for scan --caps")
 	flags.StringVar(&o.from, "from", "", "file of --save to check instead of the cluster")
-	flags.StringVarP(&o.format, "output", "o", "table", "output format: "+strings.Join(report.DoctorFormats(), ", "))
+	o.format.addFlag(command, report.Doctor.Names())
 	flags.BoolVarP(&o.quiet, "quiet", "q", false, "print no progress")
 	o.failOn.addFlag(flags)
-	_ = command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(report.DoctorFormats(), cobra.ShellCompDirectiveNoFileComp))
 	return command
 }
 
 func (o *doctorOptions) check() error {
 	switch {
-	case !slices.Contains(report.DoctorFormats(), o.format):
-		return fmt.Errorf("reading --output %q: use one of %s", o.format, strings.Join(report.DoctorFormats(), ", "))
 	case o.from != "" && (o.withProbe || o.save != ""):
 		return errors.New("--from checks a file: leave out --probe and --save")
 	case o.timeout <= 0:
@@ -103,7 +98,7 @@ func (o *doctorOptions) run(ctx context.Context) error {
 		}
 	}
 	r := doctor.NewReport(caps)
-	if err := report.WriteDoctor(o.Out, o.format, r); err != nil {
+	if err := report.Doctor.Write(o.Out, o.format.value, r); err != nil {
 		return err
 	}
 	return o.failOn.verdict(r.Summary.Warning, r.Summary.Blocker)
@@ -116,10 +111,11 @@ func (o *doctorOptions) capabilities(ctx context.Context) (doctor.Capabilities, 
 		c.BesideMultus = c.BesideMultus || o.beside
 		return c.Of(o.nodes), err
 	}
-	cluster, err := o.connect()
+	cluster, err := o.cluster.connect(cmp.Or(o.remedy, giveKubeconfig))
 	if err != nil {
 		return doctor.Capabilities{}, err
 	}
+	cluster.Nodes, cluster.BesideMultus = o.nodes, o.beside
 	progress := newProgress(o.ErrOut, o.quiet)
 	defer progress.stop()
 	cluster.Progress = func(what string) { progress.say("Reading %s", what) }
@@ -150,29 +146,4 @@ func saveCapabilities(path string, c *doctor.Capabilities) error {
 		return fmt.Errorf("saving the capabilities: %w", err)
 	}
 	return nil
-}
-
-// connect returns clients for the live cluster.
-func (o *doctorOptions) connect() (doctorread.Cluster, error) {
-	c := doctorread.Cluster{Nodes: o.nodes, Name: o.contextName(), BesideMultus: o.beside}
-	config, err := o.cluster.ToRESTConfig()
-	if err != nil {
-		return c, fmt.Errorf("finding the cluster: %w: give a kubeconfig, or a saved file with --from", err)
-	}
-	config.QPS, config.Burst = 50, 100 // the default limit is for controllers
-	kube, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return c, fmt.Errorf("connecting to the cluster: %w", err)
-	}
-	c.Kube = kube
-	if c.NADs, err = nadclient.NewForConfig(config); err != nil {
-		return c, fmt.Errorf("connecting to the cluster: %w", err)
-	}
-	if c.Dynamic, err = dynamic.NewForConfig(config); err != nil {
-		return c, fmt.Errorf("connecting to the cluster: %w", err)
-	}
-	c.Raw = func(ctx context.Context, path string) ([]byte, error) {
-		return kube.Discovery().RESTClient().Get().AbsPath(path).DoRaw(ctx)
-	}
-	return c, nil
 }

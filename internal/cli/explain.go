@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nadra-dev/nadra/internal/report"
 	"github.com/nadra-dev/nadra/internal/snapshot"
 	"github.com/nadra-dev/nadra/internal/upgrade"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
@@ -149,10 +150,7 @@ func writeParts(w io.Writer, title, anchor string, parts ...part) error {
 			fmt.Fprintf(&b, "%-6s%s\n", p.name+":", p.text)
 		}
 	}
-	fmt.Fprintf(&b, "\nMore: %s\n", docs+anchor)
+	fmt.Fprintf(&b, "\nMore: %s\n", report.Docs+anchor)
 	_, err := io.WriteString(w, b.String())
 	return err
 }
-
-// docs is the address of the documentation.
-const docs = "https://github.com/nadra-dev/nadra/blob/main/"

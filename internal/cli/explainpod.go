@@ -36,7 +36,7 @@ func (a *app) explainPod(ctx context.Context, args []string, flags *printFlags) 
 	if err != nil {
 		return err
 	}
-	cluster, err := a.liveCluster()
+	cluster, err := a.cluster.live()
 	if err != nil {
 		return err
 	}

@@ -6,12 +6,10 @@ import (
 	"fmt"
 	"slices"
 
-	nadclient "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/client/clientset/versioned"
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/cli-runtime/pkg/printers"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/nadra-dev/nadra/internal/inspect"
 	"github.com/nadra-dev/nadra/internal/inspectread"
@@ -98,7 +96,7 @@ func (o *getOptions) run(ctx context.Context) error {
 	if o.filter.Labels, err = labels.Parse(o.selector); err != nil {
 		return fmt.Errorf("reading --selector: %w", err)
 	}
-	if o.cluster, err = o.liveCluster(); err != nil {
+	if o.cluster, err = o.app.cluster.live(); err != nil {
 		return err
 	}
 	if o.allNamespaces {
@@ -179,24 +177,4 @@ func (o *getOptions) printChanges(in inspect.Input) error {
 		}
 	}
 	return nil
-}
-
-// liveCluster returns clients for the cluster and namespace of the flags.
-func (a *app) liveCluster() (inspectread.Cluster, error) {
-	var c inspectread.Cluster
-	config, err := a.cluster.ToRESTConfig()
-	if err != nil {
-		return c, fmt.Errorf("finding the cluster: %w", err)
-	}
-	config.QPS, config.Burst = 50, 100 // the default limit is for controllers
-	if c.Kube, err = kubernetes.NewForConfig(config); err != nil {
-		return c, fmt.Errorf("connecting to the cluster: %w", err)
-	}
-	if c.NADs, err = nadclient.NewForConfig(config); err != nil {
-		return c, fmt.Errorf("connecting to the cluster: %w", err)
-	}
-	if c.Namespace, _, err = a.cluster.ToRawKubeConfigLoader().Namespace(); err != nil {
-		return c, fmt.Errorf("finding the namespace: %w", err)
-	}
-	return c, nil
 }

@@ -50,7 +50,7 @@ func (a *app) printNetworks(ctx context.Context, names []string, allNamespaces, 
 	if err != nil {
 		return err
 	}
-	cluster, err := a.liveCluster()
+	cluster, err := a.cluster.live()
 	if err != nil {
 		return err
 	}

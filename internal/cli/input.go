@@ -14,7 +14,6 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/nadra-dev/nadra/internal/source"
-	"github.com/nadra-dev/nadra/pkg/operators"
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
@@ -26,7 +25,7 @@ type input struct {
 	selector      string
 	withCluster   bool
 	podTemplates  []string
-	operators     operators.Options
+	prefix        string
 	pools         poolFlag
 	podInfo       bool
 	machines      bool
@@ -49,8 +48,7 @@ func (a *app) input(command *cobra.Command) *input {
 	flags.StringVarP(&in.selector, "selector", "l", "", "read only workloads of the live cluster with these labels")
 	flags.BoolVar(&in.withCluster, "with-cluster", false, "check the manifests of -f and -k against the networks of the live cluster")
 	flags.StringSliceVar(&in.podTemplates, "pod-template", nil, "path of the pod template in a custom kind, as KIND.GROUP:PATH, for example Trainer.example.com:spec.workers.*.template")
-	flags.StringVar(&in.operators.ResourcePrefix, "resource-prefix", "", "RESOURCE_PREFIX of sriov-network-operator, for the networks that it would create")
-	flags.StringVar(&in.operators.OperatorNamespace, "operator-namespace", "", "namespace in which sriov-network-operator runs")
+	flags.StringVar(&in.prefix, "resource-prefix", "", "RESOURCE_PREFIX of sriov-network-operator, for the pools of its SriovNetworkNodePolicies (default openshift.io)")
 	flags.Var(&in.pools, "pools", "names of resource pools that nadra's nodes will serve, in addition to those that manifests define or nodes of a live cluster publish; false does not convert workloads that draw from pools, like nadra-controller --pools=false")
 	flags.BoolVar(&in.podInfo, "pod-info", true, "mount files with labels, annotations and huge pages at /etc/podnetinfo of pods that draw from a pool, like the network resources injector")
 	flags.BoolVar(&in.machines, "virtual-machines", true, "nadra serves virtual machines of KubeVirt; false leaves them to Multus, like nadra-controller --virtual-machines=false")
@@ -70,12 +68,15 @@ func (in *input) read(ctx context.Context) (*source.Set, error) {
 		return nil, err
 	}
 	set.Options.Templates = templates
-	set.Options.Operators = in.operators
+	set.Options.ResourcePrefix = in.prefix
 	if err := in.readMode(ctx, set); err != nil {
 		return nil, err
 	}
 	set.Options.Pools = !in.pools.off
 	if err := in.readPools(ctx, set, templates); err != nil {
+		return nil, err
+	}
+	if err := in.readRanges(ctx, set, templates); err != nil {
 		return nil, err
 	}
 	set.Options.NoPodInfo = !in.podInfo
@@ -106,6 +107,19 @@ func (in *input) readPools(ctx context.Context, set *source.Set, templates []tra
 	}
 	set.Options.PoolServer = in.pools.server(has)
 	return nil
+}
+
+// readRanges reads addresses of a live cluster that routes of networks must not cover.
+func (in *input) readRanges(ctx context.Context, set *source.Set, templates []translate.TemplatePath) error {
+	if !set.Live && !in.withCluster || !source.HaveRoutes(slices.Concat(set.Manifests(), set.Context)) {
+		return nil
+	}
+	cluster, err := in.connect(templates)
+	if err != nil {
+		return err
+	}
+	set.Options.ClusterRanges, err = cluster.Ranges(ctx)
+	return err
 }
 
 // fromFiles reports whether the input is manifests.
@@ -162,12 +176,10 @@ func (in *input) readCluster(ctx context.Context, templates []translate.Template
 // connect returns a source for the live cluster.
 func (in *input) connect(templates []translate.TemplatePath) (source.Cluster, error) {
 	c := source.Cluster{Selector: in.selector, Templates: templates}
-	config, err := in.app.cluster.ToRESTConfig()
+	config, err := in.app.cluster.config("give manifests with -f or -k, or a kubeconfig")
 	if err != nil {
-		return c, fmt.Errorf("finding the cluster: %w: give manifests with -f or -k, or a kubeconfig", err)
+		return c, err
 	}
-	// The default limit is for controllers. A command reads a few pages of lists.
-	config.QPS, config.Burst = 50, 100
 	if c.Dynamic, err = dynamic.NewForConfig(config); err != nil {
 		return c, fmt.Errorf("connecting to the cluster: %w", err)
 	}
@@ -182,7 +194,7 @@ func (in *input) connect(templates []translate.TemplatePath) (source.Cluster, er
 			return c, fmt.Errorf("finding the namespace: %w", err)
 		}
 	}
-	c.Name = in.app.contextName()
+	c.Name = in.app.cluster.contextName()
 	return c, nil
 }
 

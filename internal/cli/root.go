@@ -9,6 +9,8 @@
 //	beside.go           whether Multus stays on nadra's nodes
 //	capabilities.go     files of doctor --save
 //	findings.go         findings on standard error, and --fail-on
+//	connect.go          clients for the cluster
+//	format.go           the flag -o of commands with a report
 //	print.go            output as kubectl get has it
 //	progress.go         lines of progress
 //	scan.go             scan
@@ -144,7 +146,7 @@ func newRoot(streams genericiooptions.IOStreams, connected *atomic.Bool) *cobra.
 		return c
 	}
 	flags.AddFlags(root.PersistentFlags())
-	app := &app{IOStreams: streams, cluster: flags}
+	app := &app{IOStreams: streams, cluster: &clusterFlags{flags}}
 	root.AddCommand(
 		app.scan(), app.convert(), app.diff(), app.explain(), app.get(), app.doctor(),
 		app.snapshot(), app.verify(), app.upgrade(), app.cleanup(), app.uninstall(), app.bundle(), app.version(),
@@ -155,19 +157,7 @@ func newRoot(streams genericiooptions.IOStreams, connected *atomic.Bool) *cobra.
 // app has the streams and flags that all commands share.
 type app struct {
 	genericiooptions.IOStreams
-	cluster *genericclioptions.ConfigFlags
-}
-
-// contextName returns the name of the cluster's context, for people.
-func (a *app) contextName() string {
-	if name := a.cluster.Context; name != nil && *name != "" {
-		return *name
-	}
-	raw, err := a.cluster.ToRawKubeConfigLoader().RawConfig()
-	if err != nil {
-		return ""
-	}
-	return raw.CurrentContext
+	cluster *clusterFlags
 }
 
 // exitError ends the program with an exit code. The command has printed the cause.

@@ -3,8 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -50,7 +48,7 @@ const scanExamples = `  # the live cluster
 
 type scanOptions struct {
 	*input
-	format   string
+	format   formatFlag
 	failOn   failOn
 	baseline string
 	caps     string
@@ -69,18 +67,14 @@ func (a *app) scan() *cobra.Command {
 		},
 	}
 	o.input = a.input(command)
-	command.Flags().StringVarP(&o.format, "output", "o", "table", "output format: "+strings.Join(report.Formats(), ", "))
+	o.format.addFlag(command, report.Scan.Names())
 	command.Flags().StringVar(&o.baseline, "baseline", "", "file with the JSON of an earlier scan, whose findings are left out")
 	command.Flags().StringVar(&o.caps, "caps", "", "file of doctor --probe --save, to check networks against the nodes' plugins and interfaces")
 	o.failOn.addFlag(command.Flags())
-	_ = command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(report.Formats(), cobra.ShellCompDirectiveNoFileComp))
 	return command
 }
 
 func (o *scanOptions) run(ctx context.Context) error {
-	if !slices.Contains(report.Formats(), o.format) {
-		return fmt.Errorf("reading --output %q: use one of %s", o.format, strings.Join(report.Formats(), ", "))
-	}
 	baseline, err := o.readBaseline()
 	if err != nil {
 		return err
@@ -106,7 +100,7 @@ func (o *scanOptions) run(ctx context.Context) error {
 	}
 	result := o.convert(set)
 	r := report.Build(report.Input{Source: set.Description, Files: set.FileCount(), Result: result, Baseline: baseline})
-	if err := report.Write(o.app.Out, o.format, r); err != nil {
+	if err := report.Scan.Write(o.app.Out, o.format.value, r); err != nil {
 		return err
 	}
 	return o.failOn.verdict(r.Summary.Findings.Warning, r.Summary.Findings.Blocker)

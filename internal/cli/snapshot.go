@@ -135,12 +135,12 @@ type scope struct {
 
 // takeLive takes a snapshot of the live cluster.
 func (a *app) takeLive(ctx context.Context, of scope, nodes *nodeFlags, quiet bool) (*snapshot.Snapshot, error) {
-	cluster, err := a.liveCluster()
+	cluster, err := a.cluster.live()
 	if err != nil {
 		return nil, err
 	}
 	cluster.Namespace = of.namespace
-	c := snapshotread.Cluster{Cluster: cluster, Name: a.contextName(), Selector: of.selector, Known: of.known}
+	c := snapshotread.Cluster{Cluster: cluster, Name: a.cluster.contextName(), Selector: of.selector, Known: of.known}
 	if c.Nodes, err = nodes.runner(ctx, cluster.Kube); err != nil {
 		return nil, err
 	}

@@ -108,8 +108,7 @@ func (o *uninstallOptions) refusal(err error) error {
 
 // uninstaller returns the uninstaller for the flags.
 func (o *uninstallOptions) uninstaller(ctx context.Context) (*uninstallrun.Uninstaller, error) {
-	readiness := doctorOptions{app: o.app}
-	cluster, err := readiness.connect()
+	cluster, err := o.cluster.connect(giveKubeconfig)
 	if err != nil {
 		return nil, err
 	}
@@ -122,9 +121,9 @@ func (o *uninstallOptions) uninstaller(ctx context.Context) (*uninstallrun.Unins
 	if o.dryRun != "none" {
 		u.DryRun = o.dryRun
 	}
-	config, err := o.cluster.ToRESTConfig()
+	config, err := o.cluster.config(giveKubeconfig)
 	if err != nil {
-		return nil, fmt.Errorf("finding the cluster: %w", err)
+		return nil, err
 	}
 	if u.Client, err = client.New(config, client.Options{Scheme: clientgoscheme.Scheme}); err != nil {
 		return nil, fmt.Errorf("connecting to the cluster: %w", err)

@@ -33,8 +33,7 @@ func (o *runFlags) canaries() func(ctx context.Context, node string) error {
 // namespace on the nodes of these pods. The nodes need no label for it.
 func (o *runFlags) namespaceCanaries() func(ctx context.Context, namespace string) error {
 	return func(ctx context.Context, namespace string) error {
-		readiness := doctorOptions{app: o.app}
-		cluster, err := readiness.connect()
+		cluster, err := o.cluster.connect(giveKubeconfig)
 		if err != nil {
 			return err
 		}
@@ -61,12 +60,11 @@ func (o *runFlags) namespaceCanaries() func(ctx context.Context, namespace strin
 
 // runCanaries tests networks on one node. The canaries are in a namespace or, if it is empty, in that of their network.
 func (o *runFlags) runCanaries(ctx context.Context, read canaryrun.Networks, namespace string) error {
-	config, err := o.cluster.ToRESTConfig()
+	config, err := o.cluster.config(giveKubeconfig)
 	if err != nil {
-		return fmt.Errorf("finding the cluster: %w", err)
+		return err
 	}
-	readiness := doctorOptions{app: o.app}
-	cluster, err := readiness.connect()
+	cluster, err := o.cluster.connect(giveKubeconfig)
 	if err != nil {
 		return err
 	}

@@ -48,7 +48,8 @@ type planOptions struct {
 	upgrade.Options
 	maxUnavailable string
 	multus         []string
-	from, format   string
+	from           string
+	format         formatFlag
 	beside, quiet  bool
 	failOn         failOn
 }
@@ -72,22 +73,18 @@ func (a *app) upgradePlan() *cobra.Command {
 	flags.StringSliceVar(&o.multus, "multus", nil, "NAMESPACE/NAME of Multus' DaemonSets (default those that are recognized)")
 	flags.BoolVar(&o.beside, "beside-multus", false, "plan for nadra beside Multus on one node, before nadra is installed so; otherwise the flags of the installed nadra say it")
 	flags.StringVar(&o.from, "from", "", "file with a plan, to check and to write in another format")
-	flags.StringVarP(&o.format, "output", "o", "yaml", "output format: "+strings.Join(report.UpgradePlanFormats(), ", "))
+	o.format.addFlag(command, report.UpgradePlan.Names())
 	flags.BoolVarP(&o.quiet, "quiet", "q", false, "print no progress, and only obstacles that are blockers")
 	o.failOn.addFlag(flags)
-	_ = command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(report.UpgradePlanFormats(), cobra.ShellCompDirectiveNoFileComp))
 	return command
 }
 
 func (o *planOptions) run(ctx context.Context) error {
-	if !slices.Contains(report.UpgradePlanFormats(), o.format) {
-		return fmt.Errorf("reading --output %q: use one of %s", o.format, strings.Join(report.UpgradePlanFormats(), ", "))
-	}
 	plan, err := o.plan(ctx)
 	if err != nil {
 		return err
 	}
-	if err := report.WriteUpgradePlan(o.Out, o.format, plan); err != nil {
+	if err := report.UpgradePlan.Write(o.Out, o.format.value, plan); err != nil {
 		return err
 	}
 	o.printProblems(plan)
@@ -190,7 +187,7 @@ func (o *planOptions) facts(ctx context.Context) (upgrade.Facts, error) {
 	if err != nil {
 		return upgrade.Facts{}, err
 	}
-	cluster, err := readiness.connect()
+	cluster, err := o.cluster.connect(giveKubeconfig)
 	if err != nil {
 		return upgrade.Facts{}, err
 	}

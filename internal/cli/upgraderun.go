@@ -92,8 +92,7 @@ func (o *runFlags) check() error {
 
 // store returns the store of the upgrade's state in the cluster.
 func (o *runFlags) store() (upgraderun.Store, error) {
-	readiness := doctorOptions{app: o.app}
-	cluster, err := readiness.connect()
+	cluster, err := o.cluster.connect(giveKubeconfig)
 	return upgraderun.Store{Kube: cluster.Kube, Namespace: o.stateNamespace}, err
 }
 

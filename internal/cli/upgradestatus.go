@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,7 +15,7 @@ import (
 
 func (a *app) upgradeStatus() *cobra.Command {
 	o := &runFlags{app: a}
-	var format string
+	var format formatFlag
 	command := &cobra.Command{
 		Use:   "status",
 		Short: "Show the progress of the upgrade",
@@ -37,11 +36,11 @@ func (a *app) upgradeStatus() *cobra.Command {
 			if !plan.BesideMultus { // where Multus stays, nadra adopts nothing
 				adopted = o.adopted(command.Context(), store, plan)
 			}
-			return report.WriteUpgradeStatus(o.Out, format, report.NewUpgradeStatus(plan, state, adopted, time.Now()))
+			return report.Upgrade.Write(o.Out, format.value, report.NewUpgradeStatus(plan, state, adopted, time.Now()))
 		},
 	}
 	o.addStateNamespace(command.Flags())
-	command.Flags().StringVarP(&format, "output", "o", "table", "output format: "+strings.Join(report.UpgradeStatusFormats(), ", "))
+	format.addFlag(command, report.Upgrade.Names())
 	return command
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -45,7 +44,7 @@ type verifyOptions struct {
 	look         nodeFlags
 	ignore       []string
 	strict       bool
-	format       string
+	format       formatFlag
 	failOn       failOn
 	quiet        bool
 	canary       canaryFlags
@@ -67,19 +66,16 @@ func (a *app) verify() *cobra.Command {
 	flags.StringSliceVar(&o.nodes, "node", nil, "compare only pods that are, or were, on these nodes; with --canary, run canaries only there")
 	flags.StringSliceVar(&o.ignore, "ignore", nil, "codes of differences to ignore")
 	flags.BoolVar(&o.strict, "strict", false, "also count expected differences: exit code 2 if there are any")
-	flags.StringVarP(&o.format, "output", "o", "table", "output format: "+strings.Join(report.VerifyFormats(), ", "))
+	o.format.addFlag(command, report.Verify.Names())
 	flags.BoolVarP(&o.quiet, "quiet", "q", false, "print no progress")
 	o.look.add(flags)
 	o.canary.add(flags)
 	o.failOn.addFlag(flags)
-	_ = command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(report.VerifyFormats(), cobra.ShellCompDirectiveNoFileComp))
 	return command
 }
 
 func (o *verifyOptions) check() error {
 	switch {
-	case !slices.Contains(report.VerifyFormats(), o.format):
-		return fmt.Errorf("reading --output %q: use one of %s", o.format, strings.Join(report.VerifyFormats(), ", "))
 	case o.canary.on == (o.against != ""):
 		return errors.New("use either --against, with a snapshot, or --canary")
 	case o.now != "" && (o.canary.on || o.look.fromNodes):
@@ -124,7 +120,7 @@ func (o *verifyOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := report.WriteVerify(o.Out, o.format, r); err != nil {
+	if err := report.Verify.Write(o.Out, o.format.value, r); err != nil {
 		return err
 	}
 	if o.strict && o.failOn != failNever {

@@ -64,11 +64,11 @@ func (c *canaryFlags) check() error {
 
 // runCanaries tests networks, or prints the plan with --dry-run.
 func (o *verifyOptions) runCanaries(ctx context.Context) error {
-	config, err := o.cluster.ToRESTConfig()
+	config, err := o.cluster.config(giveKubeconfig)
 	if err != nil {
-		return fmt.Errorf("finding the cluster: %w", err)
+		return err
 	}
-	cluster, err := o.liveCluster()
+	cluster, err := o.cluster.live()
 	if err != nil {
 		return err
 	}
@@ -97,9 +97,9 @@ func (o *verifyOptions) runCanaries(ctx context.Context) error {
 	plan := canary.NewPlan(canary.Input{
 		NADs: nads, Offers: offers.Networks, Pools: offers.Pools, Nodes: o.nodes, PerNode: o.canary.perNode, Settings: settings,
 	})
-	plan.Source = "cluster " + o.contextName()
+	plan.Source = "cluster " + o.cluster.contextName()
 	if o.canary.dryRun {
-		return report.WritePlan(o.Out, o.format, plan)
+		return report.CanaryPlan.Write(o.Out, o.format.value, plan)
 	}
 	progress := newProgress(o.ErrOut, o.quiet)
 	progress.say("Testing %d networks by %d canaries", len(plan.Networks), plan.Pods)
@@ -112,7 +112,7 @@ func (o *verifyOptions) runCanaries(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := report.WriteCanary(o.Out, o.format, r); err != nil {
+	if err := report.Canary.Write(o.Out, o.format.value, r); err != nil {
 		return err
 	}
 	return o.failOn.verdict(r.Summary.Warning, r.Summary.Blocker)

@@ -36,7 +36,7 @@ func CacheOptions() cache.Options {
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
 			&resourceapi.ResourceClaimTemplate{}: {Transform: slimTemplate},
-			&nadv1.NetworkAttachmentDefinition{}: {Transform: slimNAD},
+			&nadv1.NetworkAttachmentDefinition{}: {Transform: attachment.SlimObject},
 		},
 	}
 }
@@ -99,14 +99,6 @@ func slimPod(object any) (any, error) {
 		slim.Spec.ResourceClaims = append(slim.Spec.ResourceClaims, corev1.PodResourceClaim{ResourceClaimTemplateName: &name})
 	}
 	return slim, nil
-}
-
-// slimNAD reduces a NAD to what classes and templates are made from.
-func slimNAD(object any) (any, error) {
-	if nad, ok := object.(*nadv1.NetworkAttachmentDefinition); ok {
-		attachment.Slim(nad)
-	}
-	return object, nil
 }
 
 // slimTemplate reduces managed fields to managers and operations.

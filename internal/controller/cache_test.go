@@ -86,7 +86,7 @@ func TestMemoryOfNetworks(t *testing.T) {
 			Spec: nadv1.NetworkAttachmentDefinitionSpec{Config: strings.Clone(long)},
 		}
 		var err error
-		if kept[i], err = slimNAD(nad); err != nil {
+		if kept[i], err = attachment.SlimObject(nad); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -2,12 +2,14 @@ package controller_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/api/resmap"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
@@ -15,6 +17,8 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/controller"
 	"github.com/nadra-dev/nadra/internal/webhook"
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
 const namespace = "nadra-system"
@@ -63,7 +67,7 @@ func TestManifestsNameWhatTheProgramHas(t *testing.T) {
 	for _, w := range mutating.Webhooks {
 		is(w.ClientConfig, webhook.MutatePodsPath)
 		failure := admissionv1.Fail
-		if w.Name == "claiming-pods.nadra.dev" { // claims may be for anything
+		if w.Name == "claiming-pods.nadra.dev" || w.Name == "late-networks.nadra.dev" { // most of these pods have no networks
 			failure = admissionv1.Ignore
 		}
 		if *w.FailurePolicy != failure || *w.ReinvocationPolicy != admissionv1.IfNeededReinvocationPolicy || *w.SideEffects != admissionv1.SideEffectClassNone {
@@ -84,6 +88,29 @@ func TestManifestsNameWhatTheProgramHas(t *testing.T) {
 	pod := read[appsv1.Deployment](t, objects, "Deployment", controller.Name).Spec.Template.Spec
 	if v := pod.Volumes[0].Secret; v.SecretName != controller.Secret || v.Optional != nil || len(v.Items) != 2 {
 		t.Errorf("the controller has the certificate of %v", v)
+	}
+}
+
+// TestLateAnnotation checks that a webhook is called for each pod of a namespace of nadra that has no claim,
+// whether or not it has the annotation: the API server calls it again when another webhook has added that.
+func TestLateAnnotation(t *testing.T) {
+	mutating := read[admissionv1.MutatingWebhookConfiguration](t, render(t, "drop-in"), "MutatingWebhookConfiguration", controller.Name)
+	i := slices.IndexFunc(mutating.Webhooks, func(w admissionv1.MutatingWebhook) bool { return w.Name == "late-networks.nadra.dev" })
+	if i < 0 {
+		t.Fatal("no webhook is called for pods without the annotation")
+	}
+	w := mutating.Webhooks[i]
+	if w.ObjectSelector != nil || *w.ReinvocationPolicy != admissionv1.IfNeededReinvocationPolicy {
+		t.Errorf("webhook %s is not called again for all pods: %v, %v", w.Name, w.ObjectSelector, *w.ReinvocationPolicy)
+	}
+	for _, c := range w.MatchConditions {
+		if strings.Contains(c.Expression, attachment.NetworksAnnotation) || strings.Contains(c.Expression, attachment.OwnNetworksAnnotation) {
+			t.Errorf("condition %s goes by the annotation: %s", c.Name, c.Expression)
+		}
+	}
+	owned := metav1.LabelSelectorRequirement{Key: v1alpha1.OwnerLabel, Operator: metav1.LabelSelectorOpIn, Values: []string{v1alpha1.OwnerNadra}}
+	if got := w.NamespaceSelector.MatchExpressions; len(got) != 2 || got[1].String() != owned.String() {
+		t.Errorf("it is called for namespaces %v, want %v", got, owned)
 	}
 }
 
@@ -115,7 +142,7 @@ func TestManifestsAreLeast(t *testing.T) {
 
 // TestManifestsOfCertManager checks that cert-manager creates the same Secret and bundle as the controller.
 func TestManifestsOfCertManager(t *testing.T) {
-	objects := render(t, "drop-in-cert-manager")
+	objects := render(t, "../build/release/overlays/drop-in-cert-manager")
 	certificate := read[struct {
 		APIVersion, Kind string
 		Metadata         map[string]any

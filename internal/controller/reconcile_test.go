@@ -300,7 +300,7 @@ func hasEvent(t *testing.T, recorder *events.FakeRecorder, code reason.Code, tex
 	if len(recorder.Events) != 1 {
 		t.Fatalf("%d events, want one", len(recorder.Events))
 	}
-	if event := <-recorder.Events; !strings.HasPrefix(event, "Warning TemplateMissing ") || reason.In(event) != code || !strings.Contains(event, text) {
+	if event := <-recorder.Events; !strings.HasPrefix(event, "Warning "+reason.EventTemplateMissing+" ") || reason.In(event) != code || !strings.Contains(event, text) {
 		t.Errorf("got event %s", event)
 	}
 }

@@ -23,49 +23,49 @@ var besideChanges = []struct {
 	what   string
 	change func(*Capabilities)
 }{
-	{"beside-multus", OK, "namespaces and workloads move, not nodes", func(*Capabilities) {}},
-	{"beside-multus", Blocker, "nadra-node (nadra/nadra-node) runs with --beside-multus, and nadra-controller (nadra-system/nadra-controller) without it", func(c *Capabilities) { c.Controller.Args = nil }},
-	{"beside-multus", Blocker, "nadra-controller (nadra-system/nadra-controller) runs with --beside-multus, and nadra-node", func(c *Capabilities) { c.Nadra.Args = nil }},
+	{"beside-multus", OK, "", func(*Capabilities) {}},
+	{"beside-multus", Blocker, "nadra-controller (nadra-system/nadra-controller) without", func(c *Capabilities) { c.Controller.Args = nil }},
+	{"beside-multus", Blocker, "nadra-controller (nadra-system/nadra-controller) runs", func(c *Capabilities) { c.Nadra.Args = nil }},
 	{"beside-multus", Blocker, "--owned-nodes=labelled", func(c *Capabilities) { c.Nadra.Args = append(c.Nadra.Args, "--owned-nodes=labelled") }},
-	{"beside-multus", Warning, "no Multus was recognized", func(c *Capabilities) { c.Multus = nil }},
-	{"beside-multus", Note, "has no effect beside Multus: node-2", func(c *Capabilities) { c.Nodes[1].Labels = map[string]string{"nadra.dev/owner": "nadra"} }},
+	{"beside-multus", Warning, "", func(c *Capabilities) { c.Multus = nil }},
+	{"beside-multus", Note, "node-2", func(c *Capabilities) { c.Nodes[1].Labels = map[string]string{"nadra.dev/owner": "nadra"} }},
 	{"multus", OK, "thick: kube-system/kube-multus-ds", func(*Capabilities) {}},
-	{"multus-default-networks", Warning, "as net1 and following", func(c *Capabilities) { c.Multus[0].Settings.DefaultNetworks = []string{"infra/lan"} }},
-	{"multus-cluster-network", OK, "Multus attaches it to nadra's pods, too", func(c *Capabilities) { c.Multus[0].Settings.ClusterNetwork = "infra/pods" }},
-	{"multus-auxiliary-chain", OK, "Multus runs its plugins", func(c *Capabilities) { c.Multus[0].Settings.AuxiliaryCNIChainName = "extra" }},
-	{"cni-configuration", OK, "00-multus.conf is Multus', which stays", func(c *Capabilities) {
+	{"multus-default-networks", Warning, "net1", func(c *Capabilities) { c.Multus[0].Settings.DefaultNetworks = []string{"infra/lan"} }},
+	{"multus-cluster-network", OK, "clusterNetwork: infra/pods", func(c *Capabilities) { c.Multus[0].Settings.ClusterNetwork = "infra/pods" }},
+	{"multus-auxiliary-chain", OK, "auxiliaryCNIChainName: extra", func(c *Capabilities) { c.Multus[0].Settings.AuxiliaryCNIChainName = "extra" }},
+	{"cni-configuration", OK, "00-multus.conf", func(c *Capabilities) {
 		c.withMultusFile(probe.MultusSettings{NamespaceIsolation: true, BinDir: "/opt/cni/bin"})
 	}},
-	{"static-pods", OK, "Multus attaches the networks of 1 static pod, nadra those of 2 static pods, by annotation nadra.dev/networks", func(c *Capabilities) {
+	{"static-pods", OK, "nadra.dev/networks", func(c *Capabilities) {
 		c.StaticPods = []StaticPod{{Name: "vip", Networks: "lan"}, {Name: "lb", Networks: "lan", Own: true}, {Name: "log", Networks: "lan", Own: true}}
 	}},
-	{"policies", Warning, "1 MultiNetworkPolicy, which do not apply to 1 pod of nadra: a/x", func(c *Capabilities) { c.Policies = &Policies{Count: 1, Unseen: []string{"a/x"}} }},
-	{"policies", Note, "no pod is served by nadra yet", func(c *Capabilities) { c.Policies = &Policies{Count: 1} }},
-	{"nadra-driver", Note, "it is not installed", func(c *Capabilities) { c.BesideMultus, c.Nadra = true, nil }},
-	{"annotation-readers", OK, "found no program besides Multus", func(*Capabilities) {}},
+	{"policies", Warning, "a/x", func(c *Capabilities) { c.Policies = &Policies{Count: 1, Unseen: []string{"a/x"}} }},
+	{"policies", Note, "1 MultiNetworkPolicy", func(c *Capabilities) { c.Policies = &Policies{Count: 1} }},
+	{"nadra-driver", Note, "", func(c *Capabilities) { c.BesideMultus, c.Nadra = true, nil }},
+	{"annotation-readers", OK, "", func(*Capabilities) {}},
 	{"annotation-readers", Unknown, "not allowed", func(c *Capabilities) {
 		c.Gaps = []Gap{{Part: PartReaders, Reason: "not allowed to read it", Remedy: "a right"}}
 	}},
-	{"annotation-readers", Warning, "multi-networkpolicy, image mnp:v1 reads k8s.v1.cni.cncf.io/networks, not nadra.dev/networks: it enforces no MultiNetworkPolicy", func(c *Capabilities) {
+	{"annotation-readers", Warning, "multi-networkpolicy, image mnp:v1", func(c *Capabilities) {
 		c.Policies = &Policies{Count: 1}
 		c.Readers = []readers.Reader{{Program: "multi-networkpolicy", Workload: "DaemonSet kube-system/mnp", Image: "mnp:v1"}}
 	}},
-	{"annotation-readers", Note, "the cluster has no MultiNetworkPolicy now", func(c *Capabilities) {
+	{"annotation-readers", Note, "multi-networkpolicy ", func(c *Capabilities) {
 		c.Readers = []readers.Reader{{Program: "multi-networkpolicy", Workload: "DaemonSet kube-system/mnp"}}
 	}},
-	{"annotation-readers", Warning, "virt-controller:v1.8.0 reads", func(c *Capabilities) {
+	{"annotation-readers", Warning, "virt-controller:v1.8.0", func(c *Capabilities) {
 		c.Readers = []readers.Reader{{Program: "KubeVirt", Workload: "Deployment kubevirt/virt-controller", Image: "virt-controller:v1.8.0"}}
 	}},
-	{"annotation-readers", Note, "network-resources-injector reads", func(c *Capabilities) {
+	{"annotation-readers", Note, "network-resources-injector", func(c *Capabilities) {
 		c.Readers = []readers.Reader{{Program: "network-resources-injector", Workload: "Deployment kube-system/nri"}}
 	}},
-	{"annotation-readers", Note, "an unknown program, image x: its service account may read pods and NetworkAttachmentDefinitions", func(c *Capabilities) {
+	{"annotation-readers", Note, "image x", func(c *Capabilities) {
 		c.Readers = []readers.Reader{{Workload: "Deployment a/b", Image: "x"}}
 	}},
-	{"annotation-readers", OK, "found no program", func(c *Capabilities) { // of which no network has the plugin
+	{"annotation-readers", OK, "", func(c *Capabilities) { // of which no network has the plugin
 		c.Readers = []readers.Reader{{Program: "ovn-kubernetes", Workload: "DaemonSet ovn/ovnkube-node"}}
 	}},
-	{"annotation-readers", Warning, "so its plugin fails; it concerns ran/l2", func(c *Capabilities) {
+	{"annotation-readers", Warning, "ran/l2", func(c *Capabilities) {
 		c.Networks = append(c.Networks, Network{Namespace: "ran", Name: "l2", Plugins: []string{"ovn-k8s-cni-overlay"}})
 		c.Readers = []readers.Reader{{Program: "ovn-kubernetes", Workload: "DaemonSet ovn/ovnkube-node"}}
 	}},

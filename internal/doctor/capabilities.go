@@ -63,9 +63,11 @@ type Node struct {
 	// Runtime is the container runtime, for example containerd://2.2.6.
 	Runtime string `json:"runtime,omitempty"`
 	OS      string `json:"os,omitempty"`
-	Image   string `json:"image,omitempty"`
 	Kernel  string `json:"kernel,omitempty"`
-	Arch    string `json:"arch,omitempty"`
+	// Image is the operating system's name, and Arch the architecture. They are for people who read the
+	// facts, as in a support bundle.
+	Image string `json:"image,omitempty"`
+	Arch  string `json:"arch,omitempty"`
 	// Labels are the labels that describe the node's purpose.
 	Labels map[string]string `json:"labels,omitempty"`
 	// Config is the kubelet's configuration. It is nil if it could not be read.
@@ -79,9 +81,7 @@ type KubeletConfig struct {
 	TopologyManagerPolicy string          `json:"topologyManagerPolicy,omitempty"`
 	TopologyManagerScope  string          `json:"topologyManagerScope,omitempty"`
 	CPUManagerPolicy      string          `json:"cpuManagerPolicy,omitempty"`
-	MemoryManagerPolicy   string          `json:"memoryManagerPolicy,omitempty"`
 	FeatureGates          map[string]bool `json:"featureGates,omitempty"`
-	StaticPodPath         string          `json:"staticPodPath,omitempty"`
 }
 
 // Network is a NetworkAttachmentDefinition.
@@ -93,8 +93,6 @@ type Network struct {
 	IPAM    []string `json:"ipam,omitempty"`
 	// Masters are the interfaces that it needs on the host.
 	Masters []string `json:"masters,omitempty"`
-	// Pool is the resource pool that it uses.
-	Pool string `json:"pool,omitempty"`
 	// OnNodes: its configuration is a file on the nodes.
 	OnNodes bool `json:"onNodes,omitempty"`
 	// Error is why the configuration cannot be read.
@@ -203,11 +201,6 @@ type StaticPod struct {
 
 // Whereabouts has the state of whereabouts' custom resources.
 type Whereabouts struct {
-	// Pools counts the IPPools, Addresses the addresses that they have allocated, and
-	// Reservations the OverlappingRangeIPReservations.
-	Pools        int `json:"pools"`
-	Addresses    int `json:"addresses"`
-	Reservations int `json:"reservations"`
 	// Blind are the service accounts (namespace/name) of its reconcilers that may not get
 	// pods.
 	Blind []string `json:"blind,omitempty"`

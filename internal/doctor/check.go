@@ -58,9 +58,6 @@ type aboutObject struct {
 	finding
 }
 
-// NothingToDo is the remedy of a check that only describes the state.
-const NothingToDo = "Nothing needs to be done."
-
 // finding is the result of a rule.
 type finding struct {
 	status   Status
@@ -134,9 +131,12 @@ func list(names []string) string {
 }
 
 // count returns a number with its noun.
-func count(n int, noun string) string {
+func count(n int, noun string) string { return plural(n, noun, noun+"s") }
+
+// plural returns a number with its noun, whose plural is irregular.
+func plural(n int, one, many string) string {
 	if n == 1 {
-		return "1 " + noun
+		return "1 " + one
 	}
-	return fmt.Sprintf("%d %ss", n, noun)
+	return fmt.Sprintf("%d %s", n, many)
 }

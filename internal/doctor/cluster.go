@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/nadra-dev/nadra/internal/support"
 )
 
 // missing returns the finding for a part that has no value.
@@ -26,14 +24,12 @@ func kubernetesVersion(c *Capabilities) finding {
 	if c.Server.Emulated != "" {
 		text += ", which emulates " + c.Server.Emulated
 	}
-	row, known := support.Find(support.Kubernetes, cmp.Or(c.Server.Emulated, c.Server.Version))
-	switch {
-	case !known:
-		return found(Unknown, "Look at the version that the API server reports: kubectl version.", "%q is not a version", text)
-	case row.Copies && c.Server.Gates == nil:
+	served := cmp.Or(c.Server.Emulated, c.Server.Version)
+	judged := judgeVersion(kubernetes, served, text, "Look at the version that the API server reports: kubectl version.")
+	if judged.status == OK && !hasSharedDevices(served) && c.Server.Gates == nil {
 		return found(Note, "Find out whether the feature gate DRAConsumableCapacity is on; the check feature-gates says what it changes.", "%s has no shared devices by default", text)
 	}
-	return supported(row, text)
+	return judged
 }
 
 // draResources are the resources of resource.k8s.io/v1 that nadra uses.
@@ -46,9 +42,9 @@ func draAPI(c *Capabilities) finding {
 	case c.gap(PartGroups, "") != nil:
 		return missing(c, PartGroups, "")
 	case len(versions) == 0:
-		return found(Blocker, support.UpgradeKubernetes, "resource.k8s.io is not served")
+		return found(Blocker, upgradeKubernetes, "resource.k8s.io is not served")
 	case !slices.Contains(versions, "v1"):
-		return found(Blocker, support.UpgradeKubernetes, "resource.k8s.io is served as %s, not as v1", list(versions))
+		return found(Blocker, upgradeKubernetes, "resource.k8s.io is served as %s, not as v1", list(versions))
 	}
 	var lacks []string
 	for _, r := range draResources {
@@ -141,11 +137,11 @@ func autoscalers(c *Capabilities) finding {
 	return fine("found no autoscaler")
 }
 
-// nodes counts the nodes that were read and probed.
+// nodes reports that no node can be checked.
 func nodes(c *Capabilities) finding {
 	switch {
 	case len(c.Nodes) > 0:
-		return fine("%s, %d probed", count(len(c.Nodes), "node"), len(c.probed()))
+		return nothing
 	case c.gap(PartNodes, "") != nil:
 		return missing(c, PartNodes, "")
 	}

@@ -7,11 +7,12 @@
 //	rules.go         the table of rules
 //	report.go        the report with its totals
 //	cluster.go       checks of the API server, of other components and of the networks
+//	versions.go      versions with known problems
 //	node.go          checks of a node's versions and of its kubelet
 //	nodeprobe.go     checks of what the probe found on a node
 //	multus.go        checks of Multus' settings
 //	beside.go        checks of a cluster in which Multus stays on nadra's nodes
-//	pods.go          checks of pods, policies and IPAM
+//	pods.go          checks of pods, policies and whereabouts
 package doctor
 
 import (

@@ -142,7 +142,7 @@ func multusIsolation(c *Capabilities) finding {
 	case len(on) == 0 && !nadra:
 		return fine("it is off, which is also nadra's default")
 	case len(on) == 0:
-		return found(Note, "Nothing needs to be done if this is intended.", "Multus does not isolate namespaces, and nadra does")
+		return found(Note, "If pods use networks of other namespaces, remove --namespace-isolation from nadra-node and nadra-controller.", "Multus does not isolate namespaces, and nadra does")
 	case !nadra:
 		return found(Warning, fmt.Sprintf("Give nadra-node and nadra-controller the same setting: %s", list(on)), "namespaceIsolation is on")
 	}
@@ -179,18 +179,13 @@ func multusDefaultNetworks(c *Capabilities) finding {
 		return found(Warning, "Name the interfaces of pods that nadra serves by \"interface\" in their annotation, or leave their namespaces to Multus.",
 			"defaultNetworks: %s; Multus attaches them to nadra's pods, too, as net1 and following, which are also nadra's names", list(values))
 	case len(values) > 0:
-		return found(Warning, "Give nadra-controller the same networks by --default-networks=NAMESPACE/NAME,… (chart: controller.defaultNetworks) and the exempt namespaces by --system-namespaces, or label namespaces with nadra.dev/default-networks. Create a NetworkAttachmentDefinition for a network that is a file on the nodes.", "defaultNetworks: %s", list(values))
+		shown := "defaultNetworks: " + list(values)
+		if exempt := setting(c, func(s probe.MultusSettings) string { return list(s.SystemNamespaces) }); len(exempt) > 0 {
+			shown += "; systemNamespaces: " + list(exempt)
+		}
+		return found(Warning, "Give nadra-controller the same networks by --default-networks=NAMESPACE/NAME,… (chart: controller.defaultNetworks) and the exempt namespaces by --system-namespaces, or label namespaces with nadra.dev/default-networks. Create a NetworkAttachmentDefinition for a network that is a file on the nodes.", "%s", shown)
 	}
 	return fine("Multus has none")
-}
-
-// multusSystemNamespaces lists the namespaces that Multus exempts.
-func multusSystemNamespaces(c *Capabilities) finding {
-	values := setting(c, func(s probe.MultusSettings) string { return list(s.SystemNamespaces) })
-	if len(values) == 0 {
-		return nothing
-	}
-	return found(Note, NothingToDo, "systemNamespaces: %s", list(values))
 }
 
 // multusClusterNetwork checks whether Multus attaches another default network. A path is

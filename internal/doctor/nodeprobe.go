@@ -110,7 +110,7 @@ func masters(c *Capabilities, n *Node) finding {
 	}
 	lacks, needed := lacking(c, n, func(n Network) []string { return n.Masters }, hasInterface)
 	if len(lacks) > 0 {
-		return found(Note, "Nothing needs to be done if the networks are for other nodes.", "lacks %s; has %s", list(lacks), possibleMasters(n.Probe))
+		return found(Note, "Create the interfaces if the networks are for this node.", "lacks %s; has %s", list(lacks), possibleMasters(n.Probe))
 	}
 	if needed == 0 {
 		return fine("the networks need none; has %s", possibleMasters(n.Probe))
@@ -165,7 +165,7 @@ func firstConfiguration(c *Capabilities, dir probe.ConfDir) finding {
 	if i < 0 {
 		return found(Warning, "Before you remove Multus, put the default network's own configuration there.", "%s/%s is Multus', and there is no other: without it, the node has no default network", dir.Path, first.File)
 	}
-	return found(Note, "Nothing needs to be done while Multus is installed.", "%s/%s is Multus'; without it, the runtime uses %s", dir.Path, first.File, dir.Files[i].File)
+	return fine("%s/%s is Multus'; without it, the runtime uses %s", dir.Path, first.File, dir.Files[i].File)
 }
 
 // dhcpDaemon checks that the daemon of IPAM plugin dhcp runs, if networks use it.
@@ -185,30 +185,6 @@ func dhcpDaemon(c *Capabilities, n *Node) finding {
 		return found(Warning, "Run the daemon (/opt/cni/bin/dhcp daemon) on the node.", "it does not run, and %s need it: %s", count(len(users), "network"), list(users))
 	}
 	return fine("it runs")
-}
-
-// hostLocal counts the addresses that host-local has allocated.
-func hostLocal(c *Capabilities, n *Node) finding {
-	uses := slices.ContainsFunc(c.Networks, func(network Network) bool { return slices.Contains(network.IPAM, "host-local") })
-	switch {
-	case n.Probe == nil && uses:
-		return missing(c, PartProbe, n.Name)
-	case n.Probe == nil || !uses && len(n.Probe.HostLocal) == 0:
-		return nothing
-	}
-	addresses := 0
-	for _, leases := range n.Probe.HostLocal {
-		addresses += leases.Addresses
-	}
-	return fine("%s of %s allocated", plural(addresses, "address", "addresses"), count(len(n.Probe.HostLocal), "network"))
-}
-
-// plural returns a number with its noun.
-func plural(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }
 
 // probeErrors lists what the probe could not read.

@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
@@ -54,27 +53,6 @@ func policies(c *Capabilities) finding {
 	return fine("%s; every pod with networks by a claim has the annotation", plural(p.Count, "MultiNetworkPolicy", "MultiNetworkPolicies"))
 }
 
-// ipamPlugins lists the IPAM plugins with the number of their networks.
-func ipamPlugins(c *Capabilities) finding {
-	if g := c.gap(PartNetworks, ""); g != nil {
-		return unread(g)
-	}
-	users := map[string]int{}
-	for _, n := range c.Networks {
-		for _, ipam := range n.IPAM {
-			users[ipam]++
-		}
-	}
-	var out []string
-	for _, name := range slices.Sorted(maps.Keys(users)) {
-		out = append(out, fmt.Sprintf("%s (%s)", name, count(users[name], "network")))
-	}
-	if len(out) == 0 {
-		return fine("no network gives addresses")
-	}
-	return fine("%s", list(out))
-}
-
 // whereabouts checks the state of the IPAM plugin whereabouts.
 func whereabouts(c *Capabilities) finding {
 	w := c.Whereabouts
@@ -90,6 +68,5 @@ func whereabouts(c *Capabilities) finding {
 		return found(Warning, "Give the service accounts the verb get for pods (docs/cni/whereabouts.md has the command).",
 			"its reconciler may not get pods, so it frees the addresses of pods whose networks are being attached: service account %s", list(w.Blind))
 	}
-	return found(Note, "Keep whereabouts' controller, or the reconciler on its nodes: they free the addresses of deleted pods.", "%s with %s allocated, %s in total",
-		count(w.Pools, "pool"), plural(w.Addresses, "address", "addresses"), count(w.Reservations, "reservation"))
+	return found(Note, "Keep whereabouts' controller, or the reconciler on its nodes.", "its controller or reconciler frees the addresses of deleted pods, also of nadra's")
 }

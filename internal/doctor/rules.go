@@ -28,7 +28,7 @@ var rules = []rule{
 	},
 	{
 		id: "nodes", area: AreaCluster, cluster: nodes,
-		why: "The following checks cover the nodes that could be read.",
+		why: "The other checks cover the nodes that could be read.",
 	},
 	{
 		id: "nadra-driver", area: AreaCluster, cluster: nadraDriver,
@@ -51,10 +51,6 @@ var rules = []rule{
 		why: "A node offers a network if it has the network's master. Pods that use a network without a node stay pending.",
 	},
 	{
-		id: "node-system", area: AreaNode, node: nodeSystem,
-		why: "nadra's driver runs on Linux; the scheduler places pods with networks on no other nodes.",
-	},
-	{
 		id: "kubelet-version", area: AreaNode, node: linux(kubeletVersion),
 		why: "The kubelet prepares claims by an API that it has since 1.34.",
 	},
@@ -72,11 +68,7 @@ var rules = []rule{
 	},
 	{
 		id: "topology-manager", area: AreaNode, node: linux(topologyManager),
-		why: "The Topology Manager aligns CPUs with devices of device plugins. It does not see devices of claims: the kubelet does not align them by NUMA node.",
-	},
-	{
-		id: "cpu-manager", area: AreaNode, node: linux(cpuManager),
-		why: "The CPU Manager does not regard claims: CPUs and device may be on different NUMA nodes.",
+		why: "The Topology Manager aligns CPUs with devices of device plugins. It does not see devices of claims: CPUs and device may be on different NUMA nodes.",
 	},
 	{
 		id: "nri", area: AreaNode, node: linux(nriAnswers),
@@ -107,10 +99,6 @@ var rules = []rule{
 		why: "The IPAM plugin dhcp needs its daemon on the node.",
 	},
 	{
-		id: "host-local", area: AreaNode, node: linux(hostLocal),
-		why: "nadra's plugins use the same directory, so they do not allocate the addresses of Multus' pods again.",
-	},
-	{
 		id: "probe-errors", area: AreaNode, node: linux(probeErrors),
 		why: "What could not be read was not checked.",
 	},
@@ -129,10 +117,6 @@ var rules = []rule{
 	{
 		id: "multus-default-networks", area: AreaMultus, cluster: multusDefaultNetworks,
 		why: "Multus attaches them to every pod outside its system namespaces. With nadra, the webhook adds them to pods, if nadra-controller has the same list.",
-	},
-	{
-		id: "multus-system-namespaces", area: AreaMultus, cluster: multusSystemNamespaces,
-		why: "They exempt pods from the default networks. nadra has --system-namespaces of nadra-controller for it.",
 	},
 	{
 		id: "multus-cluster-network", area: AreaMultus, cluster: multusClusterNetwork,
@@ -157,10 +141,6 @@ var rules = []rule{
 	{
 		id: "policies", area: AreaPods, cluster: policies,
 		why: "Programs such as multi-networkpolicy use the annotation. They create no rules for a pod that only has a claim, and block it as a peer.",
-	},
-	{
-		id: "ipam", area: AreaIPAM, cluster: ipamPlugins,
-		why: "nadra runs the same IPAM plugins, which keep their state where it is.",
 	},
 	{
 		id: "whereabouts", area: AreaIPAM, cluster: whereabouts,

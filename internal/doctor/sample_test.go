@@ -41,7 +41,6 @@ func readyNode(name string) Node {
 				{File: "10-pods.conflist", Network: "pods", Plugins: []string{"ptp", "portmap"}},
 			}}},
 			Interfaces: []probe.Interface{{Name: "eth0", Kind: probe.Physical, DefaultRoute: true}, {Name: "eth1", Kind: probe.Physical}, {Name: "lo", Kind: probe.Virtual}},
-			HostLocal:  []probe.Leases{{Network: "f1", Addresses: 1}},
 			DHCP:       true,
 		},
 	}

@@ -221,7 +221,7 @@ func (r *reader) readNetworks(ctx context.Context) {
 
 // networkOf returns what checks need about a network.
 func networkOf(nad *nadv1.NetworkAttachmentDefinition) doctor.Network {
-	out := doctor.Network{Namespace: nad.Namespace, Name: nad.Name, Pool: attachment.PoolOf(nad.Annotations)}
+	out := doctor.Network{Namespace: nad.Namespace, Name: nad.Name}
 	parsed, err := attachment.ParseNetwork(nad)
 	switch {
 	case errors.Is(err, attachment.ErrNoConfig):

@@ -86,17 +86,9 @@ func world(objects ...runtime.Object) (Cluster, *fake.Clientset) {
 		{GroupVersion: "kueue.x-k8s.io/v1beta1"},
 		{GroupVersion: whereaboutsGroup + "/v1alpha1"},
 	}
-	kinds := map[schema.GroupVersionResource]string{
-		{Group: whereaboutsGroup, Version: "v1alpha1", Resource: "ippools"}:                        "IPPoolList",
-		{Group: whereaboutsGroup, Version: "v1alpha1", Resource: "overlappingrangeipreservations"}: "OverlappingRangeIPReservationList",
-	}
-	pool := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": whereaboutsGroup + "/v1alpha1", "kind": "IPPool", "metadata": map[string]any{"namespace": "kube-system", "name": "10.0.0.0-24"},
-		"spec": map[string]any{"allocations": map[string]any{"1": map[string]any{}, "2": map[string]any{}}},
-	}}
 	return Cluster{
 		Kube: kube, NADs: nadfake.NewSimpleClientset(), Name: "lab",
-		Dynamic: fakedynamic.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds, pool),
+		Dynamic: fakedynamic.NewSimpleDynamicClient(runtime.NewScheme()),
 		Raw: served{
 			"/metrics":                           metrics,
 			"/api/v1/nodes/node-1/proxy/configz": `{"kubeletconfig": {"topologyManagerPolicy": "restricted", "cpuManagerPolicy": "static", "maxPods": 110}}`,
@@ -168,7 +160,7 @@ func TestRead(t *testing.T) {
 			{Name: "kueue", Kind: doctor.Scheduler, Where: "API group kueue.x-k8s.io"},
 		},
 		StaticPods:  []doctor.StaticPod{{Namespace: "infra", Name: "vip-node-1", Node: "node-1", Networks: "lan"}},
-		Whereabouts: &doctor.Whereabouts{Pools: 1, Addresses: 2},
+		Whereabouts: &doctor.Whereabouts{},
 		Gaps: []doctor.Gap{{
 			Part: doctor.PartConfig, Node: "node-2", Reason: "not allowed to read it", Remedy: "the right to get nodes/proxy, and a kubelet that answers",
 		}},
@@ -213,8 +205,6 @@ func TestReadPolicies(t *testing.T) {
 			d.Resources = append(d.Resources, &metav1.APIResourceList{GroupVersion: "k8s.cni.cncf.io/v1beta1"})
 			c.Dynamic = fakedynamic.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
 				policyResource: "MultiNetworkPolicyList",
-				{Group: whereaboutsGroup, Version: "v1alpha1", Resource: "ippools"}:                        "IPPoolList",
-				{Group: whereaboutsGroup, Version: "v1alpha1", Resource: "overlappingrangeipreservations"}: "OverlappingRangeIPReservationList",
 			})
 			for _, o := range tt.policies { // its plural is not what the fake would guess
 				if err := c.Dynamic.(*fakedynamic.FakeDynamicClient).Tracker().Create(policyResource, o, "shop"); err != nil {

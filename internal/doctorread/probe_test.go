@@ -20,6 +20,7 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/doctor"
 	"github.com/nadra-dev/nadra/internal/probe"
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
 
 // probing returns a probe whose pods get a status and have a report in their logs.
@@ -85,12 +86,13 @@ func TestProbeFails(t *testing.T) {
 	waiting := []corev1.ContainerStatus{{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "not found"}}}}
 	for name, test := range map[string]struct {
 		status corev1.PodStatus
-		reason string
+		code   reason.Code
+		says   string
 	}{
-		"the image cannot be pulled": {corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: waiting}, "ImagePullBackOff not found"},
-		"the kubelet is away":        {corev1.PodStatus{Phase: corev1.PodPending}, "the kubelet has not started it"},
-		"the kubelet ends it":        {corev1.PodStatus{Phase: corev1.PodFailed, Reason: "DeadlineExceeded", ContainerStatuses: waiting}, "ImagePullBackOff not found"},
-		"the node refuses it":        {corev1.PodStatus{Phase: corev1.PodFailed, Reason: "OutOfpods", Message: "too many"}, "refuses it: OutOfpods too many"},
+		"the image cannot be pulled": {corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: waiting}, reason.NodePodTimeout, "ImagePullBackOff not found"},
+		"the kubelet is away":        {corev1.PodStatus{Phase: corev1.PodPending}, reason.NodePodTimeout, "kubelet"},
+		"the kubelet ends it":        {corev1.PodStatus{Phase: corev1.PodFailed, Reason: "DeadlineExceeded", ContainerStatuses: waiting}, reason.NodePodTimeout, "ImagePullBackOff not found"},
+		"the node refuses it":        {corev1.PodStatus{Phase: corev1.PodFailed, Reason: "OutOfpods", Message: "too many"}, reason.NodePodRefused, "OutOfpods too many"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -99,7 +101,7 @@ func TestProbeFails(t *testing.T) {
 				if err := p.Run(t.Context(), caps); err != nil {
 					t.Fatal(err)
 				}
-				if len(caps.Gaps) != 2 || caps.Gaps[0].Node != "node-1" || !strings.Contains(caps.Gaps[0].Reason, test.reason) {
+				if len(caps.Gaps) != 2 || caps.Gaps[0].Node != "node-1" || reason.In(caps.Gaps[0].Reason) != test.code || !strings.Contains(caps.Gaps[0].Reason, test.says) {
 					t.Errorf("gaps %+v", caps.Gaps)
 				}
 				nothingLeft(t, kube, 2)

@@ -8,10 +8,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nadra-dev/nadra/internal/doctor"
@@ -20,35 +17,12 @@ import (
 
 const whereaboutsGroup = "whereabouts.cni.cncf.io"
 
-// readWhereabouts counts what whereabouts has allocated, and finds its reconcilers that may
-// not get pods.
+// readWhereabouts finds the reconcilers of whereabouts that may not get pods.
 func (r *reader) readWhereabouts(ctx context.Context) {
 	if !slices.Contains(r.groups, whereaboutsGroup) {
 		return
 	}
 	out := &doctor.Whereabouts{}
-	pools := func(o *unstructured.Unstructured) {
-		out.Pools++
-		allocations, _, _ := unstructured.NestedMap(o.Object, "spec", "allocations")
-		out.Addresses += len(allocations)
-	}
-	reservations := func(*unstructured.Unstructured) { out.Reservations++ }
-	for _, kind := range []struct {
-		resource string
-		count    func(*unstructured.Unstructured)
-	}{
-		{"ippools", pools},
-		{"overlappingrangeipreservations", reservations},
-	} {
-		client := r.Dynamic.Resource(schema.GroupVersionResource{Group: whereaboutsGroup, Version: "v1alpha1", Resource: kind.resource})
-		err := kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(client.List), kind.count)
-		if apierrors.IsNotFound(err) {
-			continue // older versions have no reservations
-		}
-		if r.failed(doctor.PartWhereabouts, "", err, "the right to list "+kind.resource+"."+whereaboutsGroup) {
-			return
-		}
-	}
 	err := r.readBlind(ctx, out)
 	r.failed(doctor.PartWhereabouts, "", err, "the right to list daemonsets.apps and to create subjectaccessreviews.authorization.k8s.io")
 	r.caps.Whereabouts = out

@@ -11,10 +11,9 @@ const (
 	noDriver  = "Install or repair nadra's driver there. " + seeDriver
 	// retried follows remedies for causes outside of the pod.
 	retried = "The pod need not be deleted: nadra tries again by itself."
-	// retriedAsPrepared follows remedies of a failing ADD. A retry runs the configuration that Prepare
-	// has recorded, so a changed NetworkAttachmentDefinition takes effect in the next pod only.
-	retriedAsPrepared = "nadra tries again by itself. If you change the NetworkAttachmentDefinition, delete the pod: it keeps the configuration with which it was prepared."
-	passes            = "Wait: the cause goes away by itself."
+	// retriedCorrected follows remedies of a failing ADD.
+	retriedCorrected = "nadra tries again by itself, with the NetworkAttachmentDefinition as it is then."
+	passes           = "Wait: the cause goes away by itself."
 )
 
 // explain returns a step for a message. The message's reason code decides what to do.
@@ -28,7 +27,7 @@ func explain(message string, foreign []foreignText, rest advice) Step {
 	case found && (!known || quotesPlugin(entry.Code)):
 		return failed(message, text.owner, text.remedy)
 	case known && runsPlugins(entry):
-		return failed(message, entry.Owner, entry.Remedy+" "+retriedAsPrepared)
+		return failed(message, entry.Owner, entry.Remedy+" "+retriedCorrected)
 	case known && outside(entry.Owner):
 		return failed(message, entry.Owner, entry.Remedy+" "+retried)
 	case known:

@@ -27,7 +27,8 @@ func lookup(message string, texts []foreignText) (foreignText, bool) {
 
 const (
 	unregistered = "The kubelet knows no driver net.nadra.dev on this node. " + noDriver
-	rangeIsFull  = "The range is full: widen it in the NetworkAttachmentDefinition's IPAM, or delete pods that no longer need an address. " + retriedAsPrepared
+	rangeIsFull  = "The range is full: widen it in the NetworkAttachmentDefinition's IPAM, or delete pods that no longer need an address. " + retriedCorrected
+	earlySysctl  = "If it names an interface of the pod's networks, remove the sysctl from the pod and set it in the network, with the plugin tuning (NADRA-089): the runtime writes it before nadra attaches."
 	lacksPart    = "Install or create on the node what the message names. " + retried
 )
 
@@ -37,8 +38,9 @@ var ofKubelet = []foreignText{
 	{"not found in the list of registered DRA drivers", "kubelet, pkg/kubelet/cm/dra/plugin (before 1.34)", reason.OfCluster, unregistered},
 }
 
-// ofPlugins lists texts of CNI plugins and of the libraries that they use.
+// ofPlugins lists texts of CNI plugins and of the libraries that they use, and of what else keeps a sandbox from starting.
 var ofPlugins = []foreignText{
+	{"open sysctl net.", "runc, internal/sys, WriteSysctls (1.4)", reason.OfManifest, earlySysctl},
 	{"no IP addresses available", "host-local, backend/allocator", reason.OfNetwork, rangeIsFull},
 	{"address range is full", "whereabouts, pkg/allocate, AssignmentError", reason.OfNetwork, rangeIsFull},
 	{"failed to find plugin", "libcni, pkg/invoke, FindInPath", reason.OfNode, lacksPart},

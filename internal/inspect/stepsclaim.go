@@ -43,7 +43,7 @@ func (c claimSteps) withoutClaim(w want) Step {
 	const convert = "Convert the workload (kubectl nadra convert) to have nadra serve it, or make sure that Multus runs on the pod's node."
 	switch {
 	case state == Attached:
-		return ok(withoutClaim)
+		return ok(withoutClaim + ". Static pods and pods with spec.nodeName get no claim; " + reason.LateAnnotation)
 	case state == Multus:
 		return notUsed("Multus has attached it" + listed(w.reported.IPs))
 	case c.pod.Spec.HostNetwork:
@@ -54,7 +54,7 @@ func (c claimSteps) withoutClaim(w want) Step {
 		return explain(c.events.last(reason.EventFailedNoClaim).Message, nil, unexplained)
 	case slices.Contains(c.ownedNodes(), c.node):
 		return failed(message+"; node "+c.node+" is nadra's by its label, and Multus does not serve it", reason.OfConversion,
-			"Convert the workload (kubectl nadra convert), or keep the pod off nadra's nodes.")
+			"Convert the workload (kubectl nadra convert), or keep the pod off nadra's nodes; "+reason.LateAnnotation+".")
 	case state == Unserved:
 		return failed(message+": nobody serves it", reason.OfConversion, convert)
 	}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
@@ -41,7 +43,11 @@ func (s networkSteps) request() Step {
 	case s.wish.invalid != nil:
 		return failed(s.wish.invalid.Error(), reason.OfManifest, "Correct the annotation. Neither Multus nor nadra's webhook can read it.")
 	case !s.wish.asks():
-		return notUsed("the pod has neither the annotation nor a claim for networks" + s.withoutDefaults())
+		detail = "the pod has neither the annotation nor a claim for networks"
+		if owner := metav1.GetControllerOf(s.in.Pod); owner != nil && owner.Kind != "Node" {
+			detail += fmt.Sprintf("; its %s passes on the annotations of the pod template alone", owner.Kind)
+		}
+		return notUsed(detail + s.withoutDefaults())
 	case s.pod.Spec.HostNetwork:
 		entry, _ := reason.Lookup(reason.HostNetwork)
 		step := failed(detail+"; but the pod uses the host's network, which gets no attachments", entry.Owner, entry.Remedy)
@@ -219,7 +225,8 @@ func (s networkSteps) offering(w want) []string {
 func (s networkSteps) offeredByNone(w want) Step {
 	n, found, err := s.network(w)
 	if len(s.x.drivers) == 0 {
-		return failed("no node has a ResourceSlice of "+v1alpha1.DriverName+": nadra's driver does not run, or no node is nadra's", reason.OfCluster, noDriver)
+		return failed("no node has a ResourceSlice of "+v1alpha1.DriverName+": nadra's driver does not run, no node is nadra's, or none can attach any network"+s.owned(), reason.OfCluster,
+			seeDriver+" "+seeWhy(w))
 	}
 	if !found && !s.x.unread[Networks] || err != nil && !errors.Is(err, attachment.ErrNoConfig) {
 		return notReached()
@@ -236,9 +243,13 @@ func (s networkSteps) offeredByNone(w want) Step {
 		}
 		return explain(strings.Join(texts, "; "), nil, advice{reason.OfPlugin, "Repair what the plugin names. The nodes then offer the network again within seconds."})
 	}
-	return failed(fmt.Sprintf("none of the nodes with nadra's driver (%s) offers it", strings.Join(slices.Sorted(maps.Keys(s.x.drivers)), ", ")), reason.OfNode,
-		fmt.Sprintf("Look for the reason in the driver's log, most often a missing plugin or master interface: "+
-			"kubectl -n nadra logs -l app.kubernetes.io/name=nadra-node --tail=-1 | grep %s", w.network))
+	return failed(fmt.Sprintf("none of the nodes with nadra's driver (%s) offers it", strings.Join(slices.Sorted(maps.Keys(s.x.drivers)), ", ")), reason.OfNode, seeWhy(w))
+}
+
+// seeWhy returns how to find out why a node does not offer a network.
+func seeWhy(w want) string {
+	return fmt.Sprintf("Look for the reason in the driver's log, most often a missing plugin or master interface: "+
+		"kubectl -n nadra logs -l app.kubernetes.io/name=nadra-node --tail=-1 | grep %s", w.network)
 }
 
 // owned lists the nodes that are nadra's by their label.

@@ -1,5 +1,5 @@
-// Package jsontext finds the place of a syntax error in JSON, suggests a repair, and measures nesting. The pure
-// packages that read JSON of people use it. jsontext.go is its only file.
+// Package jsontext finds the place of a syntax error in JSON, suggests a repair, measures nesting, and compares
+// encodings. jsontext.go is its only file.
 package jsontext
 
 import (
@@ -70,4 +70,11 @@ func Depth[T ~string | ~[]byte](text T) int {
 		}
 	}
 	return deepest
+}
+
+// Same reports whether two values are encoded alike. Spaces in raw values do not count.
+func Same(a, b any) bool {
+	x, errX := json.Marshal(a)
+	y, errY := json.Marshal(b)
+	return errX == nil && errY == nil && bytes.Equal(x, y)
 }

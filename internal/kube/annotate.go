@@ -12,12 +12,14 @@ import (
 )
 
 // AnnotatePod sets an annotation of a pod through its status subresource, so that the
-// caller needs no right to change pods. It fails if the pod's UID is another one.
-func AnnotatePod(ctx context.Context, client kubernetes.Interface, manager string, pod attachment.PodRef, annotation, text string) error {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid":         pod.UID,
-		"annotations": map[string]string{annotation: text},
-	}})
+// caller needs no right to change pods. It fails if the pod's UID is another one, and if its resource version is
+// unless version is empty.
+func AnnotatePod(ctx context.Context, client kubernetes.Interface, manager string, pod attachment.PodRef, version, annotation, text string) error {
+	metadata := map[string]any{"uid": pod.UID, "annotations": map[string]string{annotation: text}}
+	if version != "" {
+		metadata["resourceVersion"] = version
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": metadata})
 	if err != nil {
 		return err
 	}

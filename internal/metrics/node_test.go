@@ -124,7 +124,7 @@ func TestController(t *testing.T) {
 	same(t, "expiry", 1, len(series(t, registry, "nadra_webhook_certificate_expiry_timestamp_seconds")))
 	other := prometheus.NewRegistry()
 	other.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "nadra_migration_pods", Help: "other"}))
-	if _, err := NewController(other); err == nil || !strings.Contains(err.Error(), "registering metrics") {
+	if _, err := NewController(other); err == nil || !strings.Contains(err.Error(), "nadra_migration_pods") {
 		t.Errorf("a name that is in use: %v", err)
 	}
 }

@@ -26,6 +26,8 @@ type State struct {
 	Attachments, Unclaimed map[string]int
 	// WithoutRecords counts pods without a claim that are to have networks and have no record yet.
 	WithoutRecords int
+	// Lost counts attachments whose interface or address is gone, or is another host's.
+	Lost int
 	// Devices counts networks and functions of hardware.
 	Devices map[Device]int
 	// Orphans counts what deleted pods have left, by kind.
@@ -112,6 +114,8 @@ var readings = []reading{
 		each(func(s State) map[string]int { return s.Attachments }), "phase"),
 	gauge("nadra_unclaimed_attachments", "Attachments of pods without a claim, by phase.",
 		each(func(s State) map[string]int { return s.Unclaimed }), "phase"),
+	gauge("nadra_attachments_lost", "Attachments of running pods whose interface or address is gone, or is another host's, by the latest sweep.",
+		one(func(s State) float64 { return float64(s.Lost) })),
 	gauge("nadra_pods_without_records", "Pods without a claim that should have networks, by annotation and policy, and have no record of them.",
 		one(func(s State) float64 { return float64(s.WithoutRecords) })),
 	gauge("nadra_devices", "Networks (pool networks) and functions of resource pools on the node, by state.",

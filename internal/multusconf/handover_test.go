@@ -170,7 +170,7 @@ func TestAwait(t *testing.T) {
 		same(t, "the report", Report{Moved: []string{}, Left: []string{"00-multus.conf", "10-flannel.conflist"}}, report)
 
 		d = dirs(t, map[string]string{"10-flannel.conflist": flannel})
-		if _, err := d.Await(ctx); reason.Of(err) != reason.MultusConfigurationMissing || !strings.Contains(err.Error(), "only 10-flannel.conflist") {
+		if _, err := d.Await(ctx); reason.Of(err) != reason.MultusConfigurationMissing || !strings.Contains(err.Error(), "10-flannel.conflist") {
 			t.Errorf("without Multus: %v", err)
 		}
 	})

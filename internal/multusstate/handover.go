@@ -24,7 +24,7 @@ func (d Dir) HandOver(s Sandbox) (written bool, err error) {
 	if _, err := os.Stat(d.Multus); err != nil {
 		return false, nil //nolint:nilerr // Multus has never been here
 	}
-	eth0, err := d.runtimesEth0(s.ID)
+	eth0, err := cniexec.RuntimeEntry(d.Runtime, s.ID)
 	if err != nil || eth0 == nil {
 		return false, err
 	}
@@ -32,19 +32,6 @@ func (d Dir) HandOver(s Sandbox) (written bool, err error) {
 		return false, reason.Errorf(reason.StateNotWritten, "writing what Multus needs to delete the networks of pod %s: %w", s.Pod, err)
 	}
 	return true, nil
-}
-
-// runtimesEth0 returns the container runtime's entry of eth0 of a sandbox, or nil if there is none.
-func (d Dir) runtimesEth0(id string) (*cniexec.CacheEntry, error) {
-	files, err := filepath.Glob(filepath.Join(d.Runtime, "*-"+id+"-"+defaultInterface))
-	if err != nil || len(files) != 1 {
-		return nil, err
-	}
-	entry, err := cniexec.ReadCacheEntry(files[0])
-	if err != nil {
-		return nil, err
-	}
-	return &entry, nil
 }
 
 // writeHandedOver writes Multus' file of a sandbox where nadra keeps those that it has taken, and then

@@ -307,7 +307,7 @@ func TestCheck(t *testing.T) {
 			func(m multus) {
 				m.web(id("a"))
 				_ = os.Remove(filepath.Join(m.results(), "blue-"+id("a")+"-net1"))
-			}, func(string) ([]string, error) { return []string{"lo", "eth0"}, nil }, Report{}, "pod shop/web: some of its networks are not attached yet",
+			}, func(string) ([]string, error) { return []string{"lo", "eth0"}, nil }, Report{}, "pod shop/web: ",
 		},
 		"unreadable": {
 			func(m multus) { m.web(id("a")) }, func(string) ([]string, error) { return nil, errors.New("permission denied") }, Report{}, "pod shop/web: permission denied",

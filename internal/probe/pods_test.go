@@ -83,11 +83,11 @@ func TestDecodePods(t *testing.T) {
 	}
 	for name, test := range map[string]struct{ log, want string }{
 		"nothing":       {"", "the pod's log is empty"},
-		"an error":      {"nadra-node: no such flag\n", "no last line: nadra-node: no such flag"},
+		"an error":      {"nadra-node: no such flag\n", "nadra-node: no such flag"},
 		"no end":        {lines(t, NewPodReport(one)), "no last line"},
-		"no beginning":  {lines(t, NewPodReport(two), end), "the log has 1 of 2 pods, because it was cut"},
+		"no beginning":  {lines(t, NewPodReport(two), end), "1 of 2 pods"},
 		"half a line":   {`{"apiVersion": `, "unexpected end"},
-		"another probe": {`{"apiVersion":"nadra.dev/v1alpha1","kind":"NodeProbe"}`, "the line is nadra.dev/v1alpha1 NodeProbe"},
+		"another probe": {`{"apiVersion":"nadra.dev/v1alpha1","kind":"NodeProbe"}`, "nadra.dev/v1alpha1 NodeProbe"},
 	} {
 		if _, err := DecodePods([]byte(test.log)); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: error %v, want %q", name, err, test.want)

@@ -38,8 +38,6 @@ type Report struct {
 	ConfDirs []ConfDir `json:"confDirs"`
 	// Interfaces are the host's, sorted by name.
 	Interfaces []Interface `json:"interfaces"`
-	// HostLocal is the state of the IPAM plugin host-local, sorted by network.
-	HostLocal []Leases `json:"hostLocal,omitempty"`
 	// DHCP: the daemon of the IPAM plugin dhcp has its socket.
 	DHCP bool `json:"dhcp,omitempty"`
 	// Errors lists what could not be read, and why.
@@ -125,12 +123,6 @@ type Interface struct {
 	AltNames []string `json:"altNames,omitempty"`
 	// DefaultRoute: the host's default route uses it.
 	DefaultRoute bool `json:"defaultRoute,omitempty"`
-}
-
-// Leases counts the addresses of a network that host-local has allocated.
-type Leases struct {
-	Network   string `json:"network"`
-	Addresses int    `json:"addresses"`
 }
 
 // Decode parses the report in the log of the probe's pod. The log also has standard error,

@@ -23,9 +23,9 @@ func TestDecode(t *testing.T) {
 	}
 	for name, test := range map[string]struct{ log, want string }{
 		"nothing":         {"", "the pod's log is empty"},
-		"an error":        {"nadra-node: no such flag\n", "no report: nadra-node: no such flag"},
+		"an error":        {"nadra-node: no such flag\n", "nadra-node: no such flag"},
 		"half a report":   {`{"apiVersion": `, "unexpected end"},
-		"another version": {`{"apiVersion":"nadra.dev/v9","kind":"NodeProbe"}`, "the report is nadra.dev/v9 NodeProbe"},
+		"another version": {`{"apiVersion":"nadra.dev/v9","kind":"NodeProbe"}`, "nadra.dev/v9 NodeProbe"},
 	} {
 		if _, err := Decode([]byte(test.log)); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: error %v, want %q", name, err, test.want)

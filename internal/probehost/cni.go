@@ -2,7 +2,6 @@ package probehost
 
 import (
 	"io/fs"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -76,27 +75,4 @@ func (l *inspection) configuration(path string) probe.ConfFile {
 		return probe.ConfFile{File: name, Error: "the file is too large for a configuration"}
 	}
 	return probe.ParseConf(name, content)
-}
-
-// hostLocalDir is the directory of host-local's addresses. It has a directory for each
-// network, with a file for each address.
-const hostLocalDir = "/var/lib/cni/networks"
-
-// hostLocal counts the addresses that host-local has allocated.
-func (l *inspection) hostLocal() {
-	networks, _ := l.list(hostLocalDir)
-	for _, n := range networks {
-		if !n.IsDir() {
-			continue
-		}
-		files, _ := l.list(filepath.Join(hostLocalDir, n.Name()))
-		leases := probe.Leases{Network: n.Name()}
-		for _, f := range files {
-			// Other files are its lock and the last address of each range.
-			if _, err := netip.ParseAddr(f.Name()); err == nil {
-				leases.Addresses++
-			}
-		}
-		l.report.HostLocal = append(l.report.HostLocal, leases)
-	}
 }

@@ -2,7 +2,7 @@
 //
 //	host.go       the report about the node
 //	links.go      the host's interfaces
-//	cni.go        CNI plugins, configurations, and host-local's addresses
+//	cni.go        CNI plugins and configurations
 //	nri.go        the container runtime's NRI
 //	sandboxes.go  the sandboxes that the container runtime knows
 //	pods.go       the reports about the node's pods
@@ -60,7 +60,6 @@ func Look(ctx context.Context, o Options) *probe.Report {
 	l.plugins()
 	l.configurations()
 	l.interfaces()
-	l.hostLocal()
 	l.dhcp()
 	return l.report
 }

@@ -53,30 +53,26 @@ func tree(t *testing.T, files map[string]string) string {
 }
 
 var aHost = map[string]string{
-	"proc/sys/kernel/osrelease":                    "6.1.0-18-amd64\n",
-	"proc/sys/kernel/random/boot_id":               "b0\n",
-	"proc/1/mountinfo":                             "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n23 22 0:2 / /etc ro - ext4 /dev/sda2 ro\n24 22 0:3 / /run rw - tmpfs tmpfs rw\n",
-	"var/run":                                      "->/run",
-	"run/cdi/":                                     "",
-	"run/cni/dhcp.sock":                            "",
-	"opt/cni/bin/macvlan":                          "plugin",
-	"opt/cni/bin/LICENSE":                          "text",
-	"opt/cni/bin/current":                          "->/opt/cni/bin/macvlan",
-	"opt/cni/bin/gone":                             "->/nowhere",
-	"opt/cni/bin/more/":                            "",
-	"etc/cni/net.d/10-pods.conflist":               `{"name":"pods","plugins":[{"type":"ptp"}]}`,
-	"etc/cni/net.d/00-multus.conf":                 `{"name":"multus","type":"multus-shim"}`,
-	"etc/cni/net.d/multus.d/":                      "",
-	"etc/cni/net.d/05-old.conf.cilium_bak":         "{}",
-	"var/lib/cni/networks/blue/10.0.0.2":           "id",
-	"var/lib/cni/networks/blue/fd00::2":            "id",
-	"var/lib/cni/networks/blue/lock":               "",
-	"var/lib/cni/networks/blue/last_reserved_ip.0": "10.0.0.2",
-	"sys/class/net/eth0/device":                    "->../../../devices/pci",
-	"sys/class/net/br0/bridge/":                    "",
-	"sys/class/net/bond0/bonding/":                 "",
-	"sys/class/net/eth0.7/uevent":                  "DEVTYPE=vlan\nINTERFACE=eth0.7\n",
-	"sys/class/net/lo/uevent":                      "INTERFACE=lo\n",
+	"proc/sys/kernel/osrelease":            "6.1.0-18-amd64\n",
+	"proc/sys/kernel/random/boot_id":       "b0\n",
+	"proc/1/mountinfo":                     "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n23 22 0:2 / /etc ro - ext4 /dev/sda2 ro\n24 22 0:3 / /run rw - tmpfs tmpfs rw\n",
+	"var/run":                              "->/run",
+	"run/cdi/":                             "",
+	"run/cni/dhcp.sock":                    "",
+	"opt/cni/bin/macvlan":                  "plugin",
+	"opt/cni/bin/LICENSE":                  "text",
+	"opt/cni/bin/current":                  "->/opt/cni/bin/macvlan",
+	"opt/cni/bin/gone":                     "->/nowhere",
+	"opt/cni/bin/more/":                    "",
+	"etc/cni/net.d/10-pods.conflist":       `{"name":"pods","plugins":[{"type":"ptp"}]}`,
+	"etc/cni/net.d/00-multus.conf":         `{"name":"multus","type":"multus-shim"}`,
+	"etc/cni/net.d/multus.d/":              "",
+	"etc/cni/net.d/05-old.conf.cilium_bak": "{}",
+	"sys/class/net/eth0/device":            "->../../../devices/pci",
+	"sys/class/net/br0/bridge/":            "",
+	"sys/class/net/bond0/bonding/":         "",
+	"sys/class/net/eth0.7/uevent":          "DEVTYPE=vlan\nINTERFACE=eth0.7\n",
+	"sys/class/net/lo/uevent":              "INTERFACE=lo\n",
 }
 
 func links() (map[string]inventory.Link, error) {
@@ -117,8 +113,7 @@ func TestLook(t *testing.T) {
 			{Name: "eth0.7", Kind: probe.VLAN},
 			{Name: "lo", Kind: probe.Virtual},
 		},
-		HostLocal: []probe.Leases{{Network: "blue", Addresses: 2}},
-		DHCP:      true,
+		DHCP: true,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("report (-want +got):\n%s", diff)
@@ -129,7 +124,7 @@ func TestLook(t *testing.T) {
 func TestLookAtNothing(t *testing.T) {
 	o := optionsFor(tree(t, map[string]string{"opt/cni/bin": "a file"}))
 	got := Look(t.Context(), o)
-	if len(got.Errors) != 1 || !strings.Contains(got.Errors[0], "listing /opt/cni/bin") {
+	if len(got.Errors) != 1 || !strings.Contains(got.Errors[0], "/opt/cni/bin") {
 		t.Errorf("errors %q", got.Errors)
 	}
 	if got.NRI.Found || got.NRI.Error == "" || got.DHCP || got.BinDirs[0].Found {
@@ -185,7 +180,7 @@ func TestNRISaysNothing(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	got := Look(ctx, o).NRI
-	if !got.Found || got.Answers || !strings.Contains(got.Error, "connecting to NRI") {
+	if !got.Found || got.Answers || got.Error == "" {
 		t.Errorf("NRI %+v", got)
 	}
 }

@@ -2,7 +2,6 @@ package probehost
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -17,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nadra-dev/nadra/internal/probe"
+	"github.com/nadra-dev/nadra/pkg/inventory"
 )
 
 // inside describes network namespaces.
@@ -59,7 +59,7 @@ func (in *inside) look(path string) (probe.Pod, error) {
 	if err != nil {
 		return pod, fmt.Errorf("listing interfaces: %w", err)
 	}
-	addrs, err := whole(func() ([]netlink.Addr, error) { return h.AddrList(nil, netlink.FAMILY_ALL) })
+	addrs, err := inventory.Whole(func() ([]netlink.Addr, error) { return h.AddrList(nil, netlink.FAMILY_ALL) })
 	if err != nil {
 		return pod, fmt.Errorf("listing addresses: %w", err)
 	}
@@ -108,7 +108,7 @@ func listLinks(ns netns.NsHandle) ([]netlink.Link, error) {
 		return nil, err
 	}
 	defer socket.Close()
-	return whole(func() ([]netlink.Link, error) {
+	return inventory.Whole(func() ([]netlink.Link, error) {
 		const skipStatistics = 1 << 3 // RTEXT_FILTER_SKIP_STATS
 		request := nl.NewNetlinkRequest(unix.RTM_GETLINK, unix.NLM_F_DUMP)
 		request.Sockets = map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: {Socket: socket}}
@@ -130,21 +130,10 @@ func listLinks(ns netns.NsHandle) ([]netlink.Link, error) {
 	})
 }
 
-// whole repeats a listing that is incomplete because of a change meanwhile.
-func whole[T any](list func() ([]T, error)) ([]T, error) {
-	const attempts = 5
-	for i := 1; ; i++ {
-		out, err := list()
-		if i == attempts || !errors.Is(err, netlink.ErrDumpInterrupted) {
-			return out, err
-		}
-	}
-}
-
 // readRouting reads routes and rules of both families.
 func readRouting(h *netlink.Handle, names map[int]string, pod *probe.Pod) error {
 	for _, family := range families() {
-		routes, err := whole(func() ([]netlink.Route, error) {
+		routes, err := inventory.Whole(func() ([]netlink.Route, error) {
 			return h.RouteListFiltered(family, &netlink.Route{Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_TABLE)
 		})
 		if err != nil {
@@ -155,7 +144,7 @@ func readRouting(h *netlink.Handle, names map[int]string, pod *probe.Pod) error 
 				pod.Routes = append(pod.Routes, routeOf(r, family, names))
 			}
 		}
-		rules, err := whole(func() ([]netlink.Rule, error) { return h.RuleList(family) })
+		rules, err := inventory.Whole(func() ([]netlink.Rule, error) { return h.RuleList(family) })
 		if err != nil {
 			return fmt.Errorf("listing rules: %w", err)
 		}

@@ -8,12 +8,12 @@ import (
 // BenchmarkWrite writes the report of a cluster with ten thousand workloads.
 func BenchmarkWrite(b *testing.B) {
 	r := Build(large(10_000))
-	for _, format := range Formats() {
+	for _, format := range Scan.Names() {
 		b.Run(format, func(b *testing.B) {
 			var out bytes.Buffer
 			for b.Loop() {
 				out.Reset()
-				if err := Write(&out, format, r); err != nil {
+				if err := Scan.Write(&out, format, r); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -8,30 +8,6 @@ import (
 	"github.com/nadra-dev/nadra/internal/canary"
 )
 
-// canaryFormats lists the formats of the canaries' report, with the names of verifyFormats.
-var canaryFormats = []form[*canary.Report]{
-	{"table", writeCanaryTable},
-	{"json", func(w io.Writer, r *canary.Report) error { return encodeJSON(w, r) }},
-	{"yaml", func(w io.Writer, r *canary.Report) error { return encodeYAML(w, r) }},
-}
-
-// planFormats lists the formats of a plan of canaries.
-var planFormats = []form[*canary.Plan]{
-	{"table", writePlanTable},
-	{"json", func(w io.Writer, p *canary.Plan) error { return encodeJSON(w, p) }},
-	{"yaml", func(w io.Writer, p *canary.Plan) error { return encodeYAML(w, p) }},
-}
-
-// WriteCanary writes the canaries' report in a format.
-func WriteCanary(w io.Writer, format string, r *canary.Report) error {
-	return writeForm(w, "the canaries' report", canaryFormats, format, r)
-}
-
-// WritePlan writes a plan of canaries in a format.
-func WritePlan(w io.Writer, format string, p *canary.Plan) error {
-	return writeForm(w, "the plan", planFormats, format, p)
-}
-
 // podRow is a canary, or a network without one.
 type podRow struct {
 	network string
@@ -199,8 +175,8 @@ func ofSource(source string) string {
 	return " of " + visible(source)
 }
 
-// writePlanTable writes a row for each network, and the totals.
-func writePlanTable(w io.Writer, p *canary.Plan) error {
+// writeCanaryPlanTable writes a row for each network, and the totals.
+func writeCanaryPlanTable(w io.Writer, p *canary.Plan) error {
 	s := sheet{w: w}
 	s.table("NETWORK\tPLUGINS\tIPAM\tCANARIES\tADDRESSES\tDEVICES\tNODES", len(p.Networks), func(i int) []string {
 		n := p.Networks[i]

@@ -8,21 +8,6 @@ import (
 	"github.com/nadra-dev/nadra/internal/cleanup"
 )
 
-// cleanupFormats lists the formats of cleanup's report.
-var cleanupFormats = []form[cleanup.Report]{
-	{"table", writeCleanupTable},
-	{"json", func(w io.Writer, r cleanup.Report) error { return encodeJSON(w, r) }},
-	{"yaml", func(w io.Writer, r cleanup.Report) error { return encodeYAML(w, r) }},
-}
-
-// CleanupFormats returns the names of the formats that WriteCleanup accepts.
-func CleanupFormats() []string { return namesOf(cleanupFormats) }
-
-// WriteCleanup writes cleanup's report in a format.
-func WriteCleanup(w io.Writer, format string, r cleanup.Report) error {
-	return writeForm(w, "the report", cleanupFormats, format, r)
-}
-
 // writeCleanupTable writes a row for each orphan, and the totals.
 func writeCleanupTable(w io.Writer, r cleanup.Report) error {
 	s := sheet{w: w}

@@ -8,21 +8,6 @@ import (
 	"github.com/nadra-dev/nadra/internal/doctor"
 )
 
-// doctorFormats lists the formats of doctor's report.
-var doctorFormats = []form[*doctor.Report]{
-	{"table", writeDoctorTable},
-	{"json", func(w io.Writer, r *doctor.Report) error { return encodeJSON(w, r) }},
-	{"yaml", func(w io.Writer, r *doctor.Report) error { return encodeYAML(w, r) }},
-}
-
-// DoctorFormats returns the names of the formats that WriteDoctor accepts.
-func DoctorFormats() []string { return namesOf(doctorFormats) }
-
-// WriteDoctor writes doctor's report in a format.
-func WriteDoctor(w io.Writer, format string, r *doctor.Report) error {
-	return writeForm(w, "the checks", doctorFormats, format, r)
-}
-
 // foldedCheck is a check with the same result on several nodes.
 type foldedCheck struct {
 	doctor.Check
@@ -60,7 +45,7 @@ func writeDoctorTable(w io.Writer, r *doctor.Report) error {
 	})
 	for _, status := range []doctor.Status{doctor.Blocker, doctor.Warning, doctor.Note} {
 		for _, c := range all {
-			if c.Status == status && c.Do != "" && c.Do != doctor.NothingToDo {
+			if c.Status == status && c.Do != "" {
 				s.advice(c)
 			}
 		}

@@ -26,9 +26,9 @@ func doctorReport(t *testing.T) *doctor.Report {
 
 func TestDoctorGolden(t *testing.T) {
 	r := doctorReport(t)
-	for _, format := range DoctorFormats() {
+	for _, format := range Doctor.Names() {
 		var b strings.Builder
-		if err := WriteDoctor(&b, format, r); err != nil {
+		if err := Doctor.Write(&b, format, r); err != nil {
 			t.Fatal(err)
 		}
 		golden.Check(t, filepath.Join("testdata", "doctor."+format), b.String())
@@ -36,7 +36,7 @@ func TestDoctorGolden(t *testing.T) {
 }
 
 func TestDoctorUnknownFormat(t *testing.T) {
-	err := WriteDoctor(&strings.Builder{}, "csv", doctorReport(t))
+	err := Doctor.Write(&strings.Builder{}, "csv", doctorReport(t))
 	if err == nil || !strings.Contains(err.Error(), "table, json, yaml") {
 		t.Errorf("the error is %v", err)
 	}
@@ -46,14 +46,14 @@ func TestDoctorUnknownFormat(t *testing.T) {
 // shown.
 func TestDoctorIsRobust(t *testing.T) {
 	r := doctorReport(t)
-	for _, format := range DoctorFormats() {
-		if err := WriteDoctor(&full{100}, format, r); !errors.Is(err, errFull) {
+	for _, format := range Doctor.Names() {
+		if err := Doctor.Write(&full{100}, format, r); !errors.Is(err, errFull) {
 			t.Errorf("%s: the error is %v", format, err)
 		}
 	}
 	var b strings.Builder
 	hostile := &doctor.Report{Checks: []doctor.Check{{ID: "nri", Status: doctor.Blocker, What: "a\x1b[31mb\nc", Object: "n\x1b", Do: "x\x1b"}}}
-	if err := WriteDoctor(&b, "table", hostile); err != nil {
+	if err := Doctor.Write(&b, "table", hostile); err != nil {
 		t.Fatal(err)
 	}
 	if strings.Contains(b.String(), "\x1b") {

@@ -2,41 +2,62 @@ package report
 
 import (
 	"bufio"
+	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
 )
 
-// form is a format of a kind of report.
+// Formats are the formats of one kind of document.
+type Formats[T any] struct {
+	// what names the document in errors.
+	what  string
+	forms []form[T]
+}
+
+// form is a format.
 type form[T any] struct {
 	name  string
 	write func(io.Writer, T) error
 }
 
-// namesOf returns the names of formats.
-func namesOf[T any](forms []form[T]) []string {
-	names := make([]string, 0, len(forms))
-	for _, f := range forms {
-		names = append(names, f.name)
+// tabular returns the formats of a document with a table.
+func tabular[T any](what string, table func(io.Writer, T) error) Formats[T] {
+	return Formats[T]{what, []form[T]{{"table", table}, {"json", writeJSON[T]}, {"yaml", writeYAML[T]}}}
+}
+
+// Names returns the names of the formats, the default first.
+func (f Formats[T]) Names() []string {
+	names := make([]string, 0, len(f.forms))
+	for _, form := range f.forms {
+		names = append(names, form.name)
 	}
 	return names
 }
 
-// writeForm writes a report in the named format. what names the report in errors.
-func writeForm[T any](w io.Writer, what string, forms []form[T], name string, r T) error {
-	for _, f := range forms {
-		if f.name != name {
+// Write writes a document in the named format.
+func (f Formats[T]) Write(w io.Writer, name string, document T) error {
+	for _, form := range f.forms {
+		if form.name != name {
 			continue
 		}
 		b := bufio.NewWriter(w)
-		err := f.write(b, r)
+		err := form.write(b, document)
 		if err == nil {
 			err = b.Flush()
 		}
 		if err != nil {
-			return fmt.Errorf("writing %s as %s: %w", what, name, err)
+			return fmt.Errorf("writing %s as %s: %w", f.what, name, err)
 		}
 		return nil
 	}
-	return fmt.Errorf("%q is not a format of %s: use one of %s", name, what, strings.Join(namesOf(forms), ", "))
+	return fmt.Errorf("%q is not a format of %s: use one of %s", name, f.what, strings.Join(f.Names(), ", "))
+}
+
+// writeJSON writes a document as indented JSON.
+func writeJSON[T any](w io.Writer, document T) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(document)
 }

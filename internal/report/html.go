@@ -23,7 +23,7 @@ var (
 	htmlPage = template.Must(template.New("report").Funcs(template.FuncMap{
 		"short": short, "locals": locals, "visible": visible, "lines": lines, "place": place, "count": count, "userName": userName,
 		"key": verdictKey, "segments": segments,
-		"lower": func(v any) string { return strings.ToLower(fmt.Sprint(v)) }, "docs": func(anchor string) string { return docs + anchor },
+		"lower": func(v any) string { return strings.ToLower(fmt.Sprint(v)) }, "docs": func(anchor string) string { return Docs + anchor },
 	}).Parse(htmlText))
 )
 
@@ -59,7 +59,7 @@ type codeLink struct{ Code, To string }
 func (v htmlView) Links(codes []translate.Code) []codeLink {
 	var out []codeLink
 	for _, c := range worstFirst(codes) {
-		to := docs + address(translate.Code(c).Anchor())
+		to := Docs + address(translate.Code(c).Anchor())
 		if v.shown[translate.Code(c)] {
 			to = "#" + strings.ToLower(c)
 		}

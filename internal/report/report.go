@@ -7,8 +7,8 @@
 //	baseline.go  leaves out findings that an earlier report has
 //	group.go     findings by code, and by object
 //	words.go     names, counts and sentences that several formats share
-//	form.go      formats of a kind of report
-//	write.go     the formats of a scan, and JSON
+//	form.go      formats of a kind of document, and JSON
+//	write.go     the documents of the commands, and their formats
 //	table.go     tables for a terminal
 //	wide.go      the same with everything
 //	yaml.go      YAML in the order of the JSON form

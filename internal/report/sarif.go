@@ -3,7 +3,6 @@ package report
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/url"
@@ -33,10 +32,7 @@ func writeSARIF(w io.Writer, r *Report) error {
 			PartialFingerprints: map[string]string{"nadraFinding/v1": prints.of(f)},
 		})
 	}
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	return e.Encode(sarifLog{Schema: sarifSchema, Version: "2.1.0", Runs: []sarifRun{run}})
+	return writeJSON(w, sarifLog{Schema: sarifSchema, Version: "2.1.0", Runs: []sarifRun{run}})
 }
 
 // sarifRuleOf returns the rule of a code.
@@ -48,7 +44,7 @@ func sarifRuleOf(g group) sarifRule {
 	help := strings.TrimSpace(g.Why + "\n\nWhat to do: " + g.Fix)
 	return sarifRule{
 		ID: string(g.Code), ShortDescription: sarifText{Text: title}, FullDescription: sarifText{Text: strings.TrimSpace(title + ". " + g.What)},
-		Help: sarifText{Text: help}, HelpURI: docs + address(g.Anchor), DefaultConfiguration: sarifConfiguration{Level: sarifLevel(g.Severity)},
+		Help: sarifText{Text: help}, HelpURI: Docs + address(g.Anchor), DefaultConfiguration: sarifConfiguration{Level: sarifLevel(g.Severity)},
 	}
 }
 

@@ -8,21 +8,6 @@ import (
 	"github.com/nadra-dev/nadra/internal/upgrade"
 )
 
-// upgradePlanFormats lists the formats of an upgrade's plan.
-var upgradePlanFormats = []form[*upgrade.Plan]{
-	{"yaml", func(w io.Writer, p *upgrade.Plan) error { return encodeYAML(w, p) }},
-	{"json", func(w io.Writer, p *upgrade.Plan) error { return encodeJSON(w, p) }},
-	{"markdown", func(w io.Writer, p *upgrade.Plan) error { _, err := w.Write(p.Markdown()); return err }},
-}
-
-// UpgradePlanFormats returns the names of the formats that WriteUpgradePlan accepts.
-func UpgradePlanFormats() []string { return namesOf(upgradePlanFormats) }
-
-// WriteUpgradePlan writes an upgrade's plan in a format.
-func WriteUpgradePlan(w io.Writer, format string, p *upgrade.Plan) error {
-	return writeForm(w, "the plan", upgradePlanFormats, format, p)
-}
-
 // UpgradeStatus is the progress of an upgrade.
 type UpgradeStatus struct {
 	*upgrade.State
@@ -38,21 +23,6 @@ type UpgradeStatus struct {
 // NewUpgradeStatus returns the status of an upgrade at a time. adopted is nil if it is unknown.
 func NewUpgradeStatus(plan *upgrade.Plan, state *upgrade.State, adopted *upgrade.Adopted, now time.Time) UpgradeStatus {
 	return UpgradeStatus{State: state, Lines: state.Lines(plan), Adopted: adopted, now: now, beside: plan.BesideMultus}
-}
-
-// upgradeStatusFormats lists the formats of an upgrade's status.
-var upgradeStatusFormats = []form[UpgradeStatus]{
-	{"table", writeUpgradeTable},
-	{"json", func(w io.Writer, s UpgradeStatus) error { return encodeJSON(w, s) }},
-	{"yaml", func(w io.Writer, s UpgradeStatus) error { return encodeYAML(w, s) }},
-}
-
-// UpgradeStatusFormats returns the names of the formats that WriteUpgradeStatus accepts.
-func UpgradeStatusFormats() []string { return namesOf(upgradeStatusFormats) }
-
-// WriteUpgradeStatus writes an upgrade's status in a format.
-func WriteUpgradeStatus(w io.Writer, format string, s UpgradeStatus) error {
-	return writeForm(w, "the status", upgradeStatusFormats, format, s)
 }
 
 // writeUpgradeTable writes a row for each node or, beside Multus, for each namespace, and the totals.
@@ -91,4 +61,10 @@ func writeUpgradeTable(w io.Writer, u UpgradeStatus) error {
 	}
 	s.println("The upgrade is " + phase + ".")
 	return s.err
+}
+
+// writeUpgradePage writes a plan as Markdown.
+func writeUpgradePage(w io.Writer, p *upgrade.Plan) error {
+	_, err := w.Write(p.Markdown())
+	return err
 }

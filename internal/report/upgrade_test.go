@@ -15,7 +15,7 @@ func TestUpgradeStatusBesideMultus(t *testing.T) {
 	state.Rollouts["shop"] = &upgrade.RolloutState{Direction: upgrade.ToNadra, Step: upgrade.Compare}
 	state.Rollouts["ran"] = &upgrade.RolloutState{Direction: upgrade.ToNadra, Step: upgrade.Label}
 	var table strings.Builder
-	if err := WriteUpgradeStatus(&table, "table", NewUpgradeStatus(plan, state, nil, time.Time{})); err != nil {
+	if err := Upgrade.Write(&table, "table", NewUpgradeStatus(plan, state, nil, time.Time{})); err != nil {
 		t.Fatal(err)
 	}
 	const want = "WAVE    NAMESPACE  DIRECTION  STEP   DONE\nwave-1  shop       to-nadra   done   5/5\nwave-2  ran        to-nadra   label  3/5\n\n" +

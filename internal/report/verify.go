@@ -10,21 +10,6 @@ import (
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-// verifyFormats lists the formats of verify's report.
-var verifyFormats = []form[*snapshot.Report]{
-	{"table", writeVerifyTable},
-	{"json", func(w io.Writer, r *snapshot.Report) error { return encodeJSON(w, r) }},
-	{"yaml", func(w io.Writer, r *snapshot.Report) error { return encodeYAML(w, r) }},
-}
-
-// VerifyFormats returns the names of the formats that WriteVerify and WriteCanary accept.
-func VerifyFormats() []string { return namesOf(verifyFormats) }
-
-// WriteVerify writes verify's report in a format.
-func WriteVerify(w io.Writer, format string, r *snapshot.Report) error {
-	return writeForm(w, "the differences", verifyFormats, format, r)
-}
-
 // foldedDifference is the same difference of several pods.
 type foldedDifference struct {
 	snapshot.Difference

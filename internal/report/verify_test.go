@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -139,23 +140,23 @@ func canaryPlan() *canary.Plan {
 }
 
 func TestVerifyGolden(t *testing.T) {
-	for _, format := range VerifyFormats() {
+	for _, format := range Verify.Names() {
 		for name, r := range map[string]*snapshot.Report{"verify": verifyReport(t), "verify-same": sameReport(t)} {
 			var b strings.Builder
-			if err := WriteVerify(&b, format, r); err != nil {
+			if err := Verify.Write(&b, format, r); err != nil {
 				t.Fatal(err)
 			}
 			golden.Check(t, filepath.Join("testdata", name+"."+format), b.String())
 		}
 		var b strings.Builder
-		if err := WriteCanary(&b, format, canaryReport()); err != nil {
+		if err := Canary.Write(&b, format, canaryReport()); err != nil {
 			t.Fatal(err)
 		}
 		golden.Check(t, filepath.Join("testdata", "canary."+format), b.String())
 	}
-	for _, format := range namesOf(planFormats) {
+	for _, format := range CanaryPlan.Names() {
 		var b strings.Builder
-		if err := WritePlan(&b, format, canaryPlan()); err != nil {
+		if err := CanaryPlan.Write(&b, format, canaryPlan()); err != nil {
 			t.Fatal(err)
 		}
 		golden.Check(t, filepath.Join("testdata", "plan."+format), b.String())
@@ -182,10 +183,8 @@ func TestOutputIsDocumented(t *testing.T) {
 }
 
 func TestCanaryFormats(t *testing.T) {
-	for i, f := range canaryFormats {
-		if f.name != VerifyFormats()[i] {
-			t.Errorf("form %d is %s, and %s of a snapshot's", i, f.name, VerifyFormats()[i])
-		}
+	if !slices.Equal(Canary.Names(), Verify.Names()) || !slices.Equal(CanaryPlan.Names(), Verify.Names()) {
+		t.Errorf("verify has %v, with canaries %v, and %v for their plan", Verify.Names(), Canary.Names(), CanaryPlan.Names())
 	}
 }
 
@@ -205,25 +204,25 @@ func TestVerifyIsRobust(t *testing.T) {
 		Pods:  []canary.PodReport{{Pod: canary.Pod{Node: "n\x1b", Name: "p\x1b"}, Status: canary.Failed, IPs: []string{"i\x1b"}, Problems: []string{"p\x1b"}}},
 		Pings: []canary.PingReport{{From: "p\x1b", FromNode: "n\x1b", ToNode: "n\x1b", Ping: canary.Ping{Address: "a\x1b"}, Status: canary.Failed, Message: "m\x1b"}},
 	}}, []string{"l\x1b"})
-	for _, format := range VerifyFormats() {
-		if err := WriteVerify(&full{100}, format, verifyReport(t)); !errors.Is(err, errFull) {
+	for _, format := range Verify.Names() {
+		if err := Verify.Write(&full{100}, format, verifyReport(t)); !errors.Is(err, errFull) {
 			t.Errorf("%s: the error is %v", format, err)
 		}
-		if err := WriteCanary(&full{100}, format, canaryReport()); !errors.Is(err, errFull) {
+		if err := Canary.Write(&full{100}, format, canaryReport()); !errors.Is(err, errFull) {
 			t.Errorf("%s: the error is %v", format, err)
 		}
 		var b strings.Builder
-		if err := errors.Join(WriteVerify(&b, format, hostile), WriteCanary(&b, format, dirty)); err != nil {
+		if err := errors.Join(Verify.Write(&b, format, hostile), Canary.Write(&b, format, dirty)); err != nil {
 			t.Fatal(err)
 		}
 		if strings.Contains(b.String(), "\x1b") {
 			t.Errorf("%s: an escape sequence:\n%q", format, b.String())
 		}
 	}
-	if err := WriteVerify(&strings.Builder{}, "csv", verifyReport(t)); err == nil || !strings.Contains(err.Error(), "table, json, yaml") {
+	if err := Verify.Write(&strings.Builder{}, "csv", verifyReport(t)); err == nil || !strings.Contains(err.Error(), "table, json, yaml") {
 		t.Errorf("the error is %v", err)
 	}
-	if err := WritePlan(&strings.Builder{}, "junit", canaryPlan()); err == nil || !strings.Contains(err.Error(), "use one of table, json, yaml") {
+	if err := CanaryPlan.Write(&strings.Builder{}, "junit", canaryPlan()); err == nil || !strings.Contains(err.Error(), "table, json, yaml") {
 		t.Errorf("the error is %v", err)
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-// docs is the address of the documentation.
-const docs = "https://github.com/nadra-dev/nadra/blob/main/"
+// Docs is the address of the documentation.
+const Docs = "https://github.com/nadra-dev/nadra/blob/main/"
 
 // address escapes a path of the documentation for a link.
 func address(anchor string) string {
@@ -205,7 +205,7 @@ func outcome(r *Report) []string {
 	s := r.Summary
 	var out []string
 	if s.Workloads.Total() == 0 {
-		out = append(out, "Nothing here uses additional networks.")
+		out = append(out, "No workload here uses additional networks.")
 	} else {
 		line := count(s.Workloads.Total(), "workload")
 		if s.Pods > 0 {

@@ -12,12 +12,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-func writeYAML(w io.Writer, r *Report) error { return encodeYAML(w, r) }
-
-// encodeYAML writes the JSON form as YAML, in its order. It does not parse JSON as YAML,
+// writeYAML writes the JSON form of a document as YAML, in its order. It does not parse JSON as YAML,
 // which fails for keys of more than 1,024 letters and for some characters.
-func encodeYAML(w io.Writer, v any) error {
-	text, err := json.Marshal(v)
+func writeYAML[T any](w io.Writer, document T) error {
+	text, err := json.Marshal(document)
 	if err != nil {
 		return err
 	}

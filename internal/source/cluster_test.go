@@ -156,11 +156,11 @@ func TestClusterCannotBeRead(t *testing.T) {
 		discovery, list error
 		want            string // empty: it can
 	}{
-		"a right is missing":                  {nil, forbidden, "needs the right to get and list pods"},
+		"a right is missing":                  {nil, forbidden, "get and list pods"},
 		"an API that does not matter is down": {down("metrics.k8s.io"), nil, ""},
-		"an API that matters is down":         {down("apps"), nil, "asking the cluster for its kinds of apps/v1: is down"},
-		"no answer":                           {errors.New("refused"), nil, "asking the cluster for its kinds: refused"},
-		"the list is gone before it is read":  {nil, apierrors.NewInternalError(errors.New("storage")), "listing pods"},
+		"an API that matters is down":         {down("apps"), nil, "apps/v1: is down"},
+		"no answer":                           {errors.New("refused"), nil, "refused"},
+		"the list is gone before it is read":  {nil, apierrors.NewInternalError(errors.New("storage")), "pods"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -173,5 +173,35 @@ func TestClusterCannotBeRead(t *testing.T) {
 				t.Errorf("error %v, want %q", err, test.want)
 			}
 		})
+	}
+}
+
+// TestRanges reads the addresses of services, pods and nodes, and leaves out what the user may not read.
+func TestRanges(t *testing.T) {
+	service := object("v1", "Service", "default", "kubernetes", map[string]any{"spec": map[string]any{"clusterIPs": []any{"10.96.0.1", "fd00::1"}}})
+	node := object("v1", "Node", "", "n1", map[string]any{
+		"spec":   map[string]any{"podCIDRs": []any{"10.244.0.0/24"}},
+		"status": map[string]any{"addresses": []any{map[string]any{"type": "Hostname", "address": "n1"}, map[string]any{"type": "InternalIP", "address": "192.0.2.7"}}},
+	})
+	client := fakedynamic.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
+		{Version: "v1", Resource: "nodes"}: "NodeList", {Version: "v1", Resource: "services"}: "ServiceList",
+	}, service, node)
+	read := func() string {
+		t.Helper()
+		ranges, err := Cluster{Dynamic: client}.Ranges(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprint(ranges)
+	}
+	const services = "{10.96.0.1/32 services} {fd00::1/128 services}"
+	if got, want := read(), "["+services+" {192.0.2.7/32 nodes} {10.244.0.0/24 pods}]"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	client.PrependReactor("list", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "", errors.New("no"))
+	})
+	if got, want := read(), "["+services+"]"; got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }

@@ -90,7 +90,7 @@ func (f Files) readStdin(context.Context, string) ([]File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []File{{File: translate.File{Name: "stdin", Data: data}, Root: "-", Rel: "stdin.yaml"}}, nil
+	return []File{{File: translate.File{Name: "stdin", Data: data}, Rel: "stdin.yaml"}}, nil
 }
 
 // fetch reads an address.
@@ -117,7 +117,7 @@ func fetch(ctx context.Context, address string) ([]File, error) {
 	if u, err := url.Parse(address); err == nil && slices.Contains(extensions, path.Ext(u.Path)) {
 		rel = path.Base(u.Path)
 	}
-	return []File{{File: translate.File{Name: address, Data: data}, Root: address, Rel: rel}}, nil
+	return []File{{File: translate.File{Name: address, Data: data}, Rel: rel}}, nil
 }
 
 // readPath reads a file or a folder.
@@ -131,7 +131,7 @@ func (f Files) readPath(_ context.Context, name string) ([]File, error) {
 		if err != nil {
 			return nil, fmt.Errorf("reading manifests: %w", err)
 		}
-		return []File{{File: translate.File{Name: name, Data: data}, Root: name, Rel: filepath.Base(name), OnDisk: info.Mode().IsRegular()}}, nil
+		return []File{{File: translate.File{Name: name, Data: data}, Rel: filepath.Base(name), OnDisk: info.Mode().IsRegular()}}, nil
 	}
 	files, err := f.readFolder(name)
 	if err == nil && len(files) == 0 {
@@ -172,7 +172,7 @@ func (f Files) readFolder(folder string) ([]File, error) {
 			return err
 		}
 		name := filepath.Join(folder, filepath.FromSlash(rel))
-		out = append(out, File{File: translate.File{Name: name, Data: data}, Root: folder, Rel: rel, OnDisk: true})
+		out = append(out, File{File: translate.File{Name: name, Data: data}, Rel: rel, OnDisk: true})
 		return checkTotal(out)
 	})
 	return out, err
@@ -216,5 +216,5 @@ func build(folder string) (File, error) {
 	if err != nil {
 		return File{}, fmt.Errorf("building the kustomization in %s: %w", folder, err)
 	}
-	return File{File: translate.File{Name: folder, Data: data}, Root: folder, Rel: "kustomized.yaml"}, nil
+	return File{File: translate.File{Name: folder, Data: data}, Rel: "kustomized.yaml"}, nil
 }

@@ -75,6 +75,51 @@ func (c Cluster) Pools(ctx context.Context) (*Pools, error) {
 	})
 }
 
+// HaveRoutes reports whether a manifest may have a network with routes. Otherwise the ranges need not be read.
+func HaveRoutes(files []translate.File) bool {
+	return slices.ContainsFunc(files, func(f translate.File) bool { return bytes.Contains(f.Data, []byte("routes")) })
+}
+
+// Ranges reads addresses of the cluster's services, pods and nodes, as far as the user may read them.
+func (c Cluster) Ranges(ctx context.Context) ([]translate.ClusterRange, error) {
+	var out []translate.ClusterRange
+	add := func(text, of string) {
+		if r, found := translate.RangeOf(text, of); found {
+			out = append(out, r)
+		}
+	}
+	service, err := c.Dynamic.Resource(corev1.SchemeGroupVersion.WithResource("services")).Namespace("default").Get(ctx, "kubernetes", metav1.GetOptions{})
+	switch {
+	case err == nil:
+		ips, _, _ := unstructured.NestedStringSlice(service.Object, "spec", "clusterIPs")
+		for _, ip := range ips {
+			add(ip, "services")
+		}
+	case !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err):
+		return nil, fmt.Errorf("reading Service default/kubernetes: %w", err)
+	}
+	nodes := resource{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("nodes"), kind: translate.GroupKind{Kind: "Node"}}
+	err = c.each(ctx, nodes, func(o *unstructured.Unstructured) error {
+		var n corev1.Node
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &n); err != nil {
+			return fmt.Errorf("reading Node %s: %w", o.GetName(), err)
+		}
+		for _, a := range n.Status.Addresses {
+			if a.Type == corev1.NodeInternalIP {
+				add(a.Address, "nodes")
+			}
+		}
+		for _, podRange := range n.Spec.PodCIDRs {
+			add(podRange, "pods")
+		}
+		return nil
+	})
+	if apierrors.IsForbidden(err) {
+		err = nil
+	}
+	return out, err
+}
+
 // PoolSources reads the objects that define resource pools.
 func (c Cluster) PoolSources(ctx context.Context) ([]translate.File, error) {
 	var out []translate.File

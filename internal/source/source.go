@@ -38,9 +38,8 @@ func (s *Set) FileCount() int {
 // File is a manifest with its place.
 type File struct {
 	translate.File
-	// Root is the argument in which it was found.
-	Root string
-	// Rel is its slash-separated path below Root. If Root is a file, it is its last part.
+	// Rel is its slash-separated path below the argument in which it was found, or the last part of an argument that
+	// is a file.
 	Rel string
 	// OnDisk: Name is the path of a file that can be written.
 	OnDisk bool

@@ -137,10 +137,15 @@ func TestNotes(t *testing.T) {
 	}
 }
 
-// All lists every object that the manifests install, and no other.
+// allObjects returns all objects that an uninstall deletes.
+func allObjects(n Namespaces) []Object {
+	return slices.Concat(n.Webhooks(), n.ControllerObjects(), n.DriverObjects(), n.Rights(), n.Last())
+}
+
+// An uninstall deletes every object that the manifests install, and no other.
 func TestObjectsAreThoseOfTheManifests(t *testing.T) {
 	known := map[string]bool{}
-	for _, o := range (Namespaces{Driver: "nadra", Controller: "nadra-system"}).All() {
+	for _, o := range allObjects(Namespaces{Driver: "nadra", Controller: "nadra-system"}) {
 		if known[o.Resource.Group+" "+o.String()] {
 			t.Errorf("%s is there twice", o)
 		}
@@ -150,7 +155,7 @@ func TestObjectsAreThoseOfTheManifests(t *testing.T) {
 		"coordination.k8s.io Lease nadra-system/nadra-controller", "coordination.k8s.io Lease nadra-system/nadra-upgrade", " ConfigMap nadra-system/nadra-upgrade",
 	}
 	installed := map[string]bool{}
-	for _, overlay := range []string{"beside-multus", "driver-only", "drop-in", "drop-in-cert-manager", "drop-in/uninstall"} {
+	for _, overlay := range []string{"beside-multus", "driver-only", "drop-in", "drop-in/uninstall", "../build/release/overlays/drop-in-cert-manager", "../build/release/overlays/openshift"} {
 		objects, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), "../../manifests/"+overlay)
 		if err != nil {
 			t.Fatal(err)
@@ -174,9 +179,10 @@ func TestObjectsAreThoseOfTheManifests(t *testing.T) {
 
 // Resources have the API server's names.
 func TestResources(t *testing.T) {
-	for _, o := range (Namespaces{Driver: "d", Controller: "c"}).All() {
+	for _, o := range allObjects(Namespaces{Driver: "d", Controller: "c"}) {
 		want := map[string]string{
 			"DeviceClass": "deviceclasses", "ValidatingAdmissionPolicy": "validatingadmissionpolicies", "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
+			"SecurityContextConstraints": "securitycontextconstraints",
 		}[o.Kind]
 		if want == "" {
 			want = strings.ToLower(o.Kind) + "s"

@@ -119,7 +119,7 @@ func TestPendingDELKeeps(t *testing.T) {
 		t.Fatal(err)
 	}
 	key := store.All()[0].Key()
-	err = errors.Join(store.MarkAttaching([]checkpoint.Key{key}, attachment.Sandbox{ID: "s", NetNS: "/run/netns/s", Pod: pod}), store.DeferDEL(key, errors.New("no daemon")))
+	err = errors.Join(store.MarkAttaching([]checkpoint.Key{key}, attachment.Sandbox{ID: "s", NetNS: "/run/netns/s", Pod: pod}, nil), store.DeferDEL(key, errors.New("no daemon")))
 	if err != nil {
 		t.Fatal(err)
 	}

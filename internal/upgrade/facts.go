@@ -30,8 +30,8 @@ type Facts struct {
 	// driver serves only labelled nodes.
 	Installed, Labelled bool
 	// BesideMultus is true if Multus stays on nadra's nodes, and namespaces move instead of
-	// nodes. Contradiction is true if driver and controller disagree about it.
-	BesideMultus, Contradiction bool
+	// nodes.
+	BesideMultus bool
 	// Controllers are the workloads that a rollout restarts. They matter beside Multus only.
 	Controllers []Controller
 	// Blind are doctor's warnings about programs that do not see the networks of nadra's pods beside Multus.

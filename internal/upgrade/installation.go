@@ -10,7 +10,7 @@ import (
 func (f *Facts) readInstallation(o *Objects) {
 	s := installation.Of(o.DaemonSets, o.Deployments)
 	f.Installed, f.Labelled, f.DefaultOwner = s.Complete(), s.Labelled(), s.DefaultOwner()
-	f.BesideMultus, f.Contradiction = s.BesideMultus(), s.Contradiction()
+	f.BesideMultus = s.BesideMultus()
 }
 
 // managers revert the changes of others. Each is recognized by a label or an

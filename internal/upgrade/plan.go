@@ -226,14 +226,3 @@ func (p *Plan) WaveOf(node string) int {
 		return slices.ContainsFunc(w.Nodes, func(n NodeShare) bool { return n.Name == node })
 	})
 }
-
-// Blocked returns the problems that keep the plan from being carried out.
-func (p *Plan) Blocked() []Problem {
-	var out []Problem
-	for _, one := range p.Problems {
-		if one.Severity == Blocker {
-			out = append(out, one)
-		}
-	}
-	return out
-}

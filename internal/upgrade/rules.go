@@ -1,7 +1,6 @@
 package upgrade
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 )
@@ -48,13 +47,3 @@ var rules = []Rule{
 
 // Rules returns all rules, sorted by code.
 func Rules() []Rule { return slices.Clone(rules) }
-
-// RulesTable renders the table of docs/migrate/upgrade-blockers.md.
-func RulesTable() string {
-	var b strings.Builder
-	b.WriteString("| Code | Problem | Why it matters |\n| --- | --- | --- |\n")
-	for _, r := range rules {
-		fmt.Fprintf(&b, "| <a id=\"%s\"></a>%s | %s | %s |\n", strings.ToLower(r.Code), r.Code, r.Title, r.Why)
-	}
-	return b.String()
-}

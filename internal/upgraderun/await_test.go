@@ -84,7 +84,7 @@ func TestEveryRequestOutlastsARestart(t *testing.T) {
 			if err := run.step(t.Context(), "n1", upgrade.ToNadra, upgrade.Unconfigure); err != nil {
 				t.Fatal(err)
 			}
-			if said := strings.Join(w.progress, "\n"); !strings.Contains(said, "the API server is not available") {
+			if said := strings.Join(w.progress, "\n"); !strings.Contains(said, "API server") {
 				t.Errorf("the progress does not say why it takes longer:\n%s", said)
 			}
 		})

@@ -181,7 +181,7 @@ func TestStuckRollout(t *testing.T) {
 	w := newBesideWorld(t)
 	w.stuck = []string{"web"}
 	state, err := w.run(t)
-	isGate(t, err, "namespace x: restart", reason.PodsNotReady, "Multus still serves pod x/web-0 of StatefulSet x/web")
+	isGate(t, err, "namespace x: restart", reason.PodsNotReady, "pod x/web-0 of StatefulSet x/web")
 	if state.Phase != upgrade.Stopped || state.Rollouts["x"].Step != upgrade.Label {
 		t.Errorf("state %+v, %+v", state, state.Rollouts["x"])
 	}
@@ -203,14 +203,14 @@ func TestRolloutGates(t *testing.T) {
 	w = newBesideWorld(t)
 	w.lost = errors.New("pod x/db-0 lacks net1")
 	_, err = w.run(t)
-	isGate(t, err, "namespace x: compare", reason.NetworksLost, "lacks net1")
+	isGate(t, err, "namespace x: compare", reason.NetworksLost, "net1")
 
 	w = newBesideWorld(t)
 	w.runner.DryRun = "client"
 	if err := w.runner.Run(t.Context(), w.plan, upgrade.NewState(), ""); err != nil || len(w.restarted) > 0 || w.owner(t) != "" {
 		t.Errorf("a dry run: %v, owner %q, restarted %v", err, w.owner(t), w.restarted)
 	}
-	if err := w.runner.RollBack(t.Context(), w.plan, upgrade.NewState(), "node/n1"); err == nil || !strings.Contains(err.Error(), "beside Multus no node has moved") {
+	if err := w.runner.RollBack(t.Context(), w.plan, upgrade.NewState(), "node/n1"); err == nil || !strings.Contains(err.Error(), "rollback -n NAMESPACE") {
 		t.Errorf("rolling back a node: %v", err)
 	}
 }

@@ -421,7 +421,7 @@ func TestErrors(t *testing.T) {
 		if err := w.runner.Store.Pause(t.Context(), true); !errors.Is(err, ErrNone) {
 			t.Errorf("pausing nothing: %v", err)
 		}
-		if err := w.runner.RollBack(t.Context(), w.plan, upgrade.NewState(), "moon/n1"); err == nil || !strings.Contains(err.Error(), `"moon/n1": use node/NAME`) {
+		if err := w.runner.RollBack(t.Context(), w.plan, upgrade.NewState(), "moon/n1"); err == nil || !strings.Contains(err.Error(), `"moon/n1"`) {
 			t.Errorf("rolling back the moon: %v", err)
 		}
 		for name, want := range map[string]struct {

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,9 +25,11 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// handle returns the response to a pod with the annotation.
+// handle returns the response to a controller's pod with the annotation.
 func handle(w *world, networks string) (response int32, message string) {
-	r := w.handler.Handle(context.Background(), creating(podWith(networks), "Pod"))
+	const controlled = `{"generateName": "web-", "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u", "controller": true}], `
+	pod := []byte(strings.Replace(string(podWith(networks)), `{"generateName": "web-", `, controlled, 1))
+	r := w.handler.Handle(context.Background(), creating(pod, "Pod"))
 	if r.Allowed {
 		return http.StatusOK, ""
 	}
@@ -69,14 +72,14 @@ func TestChangedPod(t *testing.T) {
 	w := newWorld(t, o, true, nadra("shop"), network("shop", "lan"), network("shop", "wan"), network("infra", "lan"))
 	pod := patched(t, podWith("lan"), w.handler.Handle(t.Context(), creating(podWith("lan"), "Pod")))
 	name := templateOf(t, w, pod).Name
-	for networks, refused := range map[string]bool{"wan": false, "lan@other": false, "infra/lan": true, "infra/gone": true, "gone": true} {
+	for networks, refused := range map[string]bool{"wan": false, "lan@other": false, "infra/lan": true, "infra/gone": true, "gone": false} {
 		pod.Annotations[attachment.NetworksAnnotation] = networks
 		made, refusal, err := w.handler.decider.Templates(t.Context(), pod)
 		if err != nil || made[name] != nil || refused && len(made) > 0 || refused != (reason.In(refusal) == reason.NotConvertible) {
 			t.Errorf("%s: got %v, refusal %q, %v", networks, made, refusal, err)
 		}
 		// It is nothing to the author whether a network that he may not use exists.
-		if got := strings.Contains(refusal, "NADRA-011"); got != (networks == "gone") {
+		if strings.Contains(refusal, "NADRA-0") {
 			t.Errorf("%s: refusal %q", networks, refusal)
 		}
 	}
@@ -186,6 +189,57 @@ func TestMissingNetwork(t *testing.T) {
 			t.Errorf("got %d, %s", code, message)
 		}
 	})
+}
+
+// TestAwaitedNetwork checks that a pod without a controller is admitted before its network exists, and gets
+// the same template whether or not the network exists, and draws from a pool, when the template is created.
+func TestAwaitedNetwork(t *testing.T) {
+	pooled := network("shop", "late")
+	pooled.Annotations = map[string]string{attachment.ResourceNameAnnotation: "example.com/vf"}
+	raw := []byte(strings.Replace(string(podWith("late")), `"resources": {}`, `"resources": {"limits": {"example.com/vf": "1"}}`, 1))
+	for name, pod := range map[string][]byte{"without devices": podWith("late"), "with a device": raw} {
+		w := newWorld(t, Options{Pools: true}, true, nadra("shop"))
+		response := w.handler.Handle(t.Context(), creating(pod, "Pod"))
+		admitted := patched(t, pod, response)
+		want := templateOf(t, w, admitted)
+		if class := want.Spec.Spec.Devices.Requests[0].Exactly.DeviceClassName; class != "late.shop.nad.nadra.dev" || !strings.Contains(strings.Join(response.Warnings, ""), "NADRA-085") {
+			t.Errorf("%s: class %s, warnings %v", name, class, response.Warnings)
+		}
+		for _, later := range []*nadv1.NetworkAttachmentDefinition{network("shop", "late"), pooled} {
+			made, refusal, err := newWorld(t, Options{Pools: true}, true, nadra("shop"), later).handler.decider.Templates(t.Context(), admitted)
+			if err != nil || made[want.Name] == nil {
+				t.Errorf("%s: got %v, refusal %q, %v; want %s", name, made, refusal, err, want.Name)
+			}
+		}
+	}
+}
+
+// TestHazards checks the warnings about a network's addresses and routes, by the addresses of the controller's
+// pod, its node and the service kubernetes.
+func TestHazards(t *testing.T) {
+	lan := network("shop", "lan")
+	lan.Spec.Config = `{"cniVersion": "1.0.0", "type": "macvlan", "master": "eth1", "ipam": {"type": "host-local", "subnet": "10.1.0.0/24",
+		"routes": [{"dst": "10.96.0.0/16"}, {"dst": "10.244.0.0/16"}, {"dst": "192.0.2.0/24"}, {"dst": "198.51.100.0/24"}]}}`
+	w := newWorld(t, Options{ServiceIP: "10.96.0.1", PodIP: "10.244.0.5", HostIP: "192.0.2.7"}, true, nadra("shop"), lan)
+	got := strings.Join(w.handler.Handle(t.Context(), creating(podWith("lan"), "Pod")).Warnings, "\n")
+	for _, want := range []string{"NADRA-086", "10.96.0.0/16 ", "services (10.96.0.1)", "10.244.0.0/16 ", "pods (10.244.0.5)", "192.0.2.0/24 ", "nodes (192.0.2.7)"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the warnings lack %s:\n%s", want, got)
+		}
+	}
+	if strings.Contains(got, "198.51.100") {
+		t.Errorf("the warnings have the other route:\n%s", got)
+	}
+}
+
+// TestLateAnnotation checks that a pod without the annotation is left alone, and gets its claim in the second
+// pass, when another webhook has added the annotation.
+func TestLateAnnotation(t *testing.T) {
+	w := newWorld(t, Options{}, true, nadra("shop"), network("shop", "lan"))
+	if r := w.handler.Handle(t.Context(), creating(podWith(""), "Pod")); !r.Allowed || r.Patch != nil {
+		t.Errorf("the first pass changes the pod: %+v", r)
+	}
+	templateOf(t, w, patched(t, podWith("lan"), w.handler.Handle(t.Context(), creating(podWith("lan"), "Pod"))))
 }
 
 // TestTemplateIsThere checks that a template of the same content is used, and that a pod is refused if

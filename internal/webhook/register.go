@@ -55,8 +55,9 @@ type Options struct {
 	// ClientNames are the names of client certificates of which a caller must have one. If there are
 	// none, Callers decides.
 	ClientNames []string
-	// PodIP is the first address of the controller's pod, or empty.
-	PodIP string
+	// PodIP is the first address of the controller's pod, or empty. HostIP is that of its node, and
+	// ServiceIP that of the service kubernetes. Routes that cover them are reported.
+	PodIP, HostIP, ServiceIP string
 }
 
 // admission returns the options for pkg/admission.
@@ -64,6 +65,7 @@ func (o Options) admission() admission.Options {
 	return admission.Options{
 		DefaultOwner: o.DefaultOwner, BesideMultus: o.BesideMultus, Pools: o.Pools, NoPodInfo: o.NoPodInfo, Isolation: o.Isolation,
 		DefaultNetworks: o.DefaultNetworks, SystemNamespaces: o.SystemNamespaces, NoVirtualMachines: o.NoVirtualMachines,
+		ClusterRanges: admission.ClusterRanges(map[string]string{"pods": o.PodIP, "nodes": o.HostIP, "services": o.ServiceIP}),
 	}
 }
 

@@ -33,8 +33,16 @@ func (c handClaim) String() string {
 // handClaimsOf returns the handwritten claims of a pod in their order. It skips claims that do not
 // exist yet; the node refuses their pod if a container does not refer to them.
 func handClaimsOf(pod *corev1.Pod, namespace string, l Lookups) []handClaim {
+	return networkClaimsOf(pod, namespace, l, func(c corev1.PodResourceClaim) bool { return !isMade(c) })
+}
+
+// networkClaimsOf returns the claims of a pod that request networks, of the entries that are wanted.
+func networkClaimsOf(pod *corev1.Pod, namespace string, l Lookups, wanted func(corev1.PodResourceClaim) bool) []handClaim {
 	var out []handClaim
 	for i, c := range pod.Spec.ResourceClaims {
+		if !wanted(c) {
+			continue
+		}
 		spec, source := specOf(c, namespace, l)
 		if spec == nil {
 			continue
@@ -47,12 +55,12 @@ func handClaimsOf(pod *corev1.Pod, namespace string, l Lookups) []handClaim {
 	return out
 }
 
-// specOf returns the spec of a handwritten claim, nil if there is none, and the object that has it.
+// specOf returns the spec of a claim, nil if there is none, and the object that has it.
 func specOf(c corev1.PodResourceClaim, namespace string, l Lookups) (spec *resourceapi.ResourceClaimSpec, source string) {
 	switch {
 	case c.ResourceClaimTemplateName != nil:
 		name := *c.ResourceClaimTemplateName
-		if translate.MadeTemplate(name) || l.Template == nil {
+		if l.Template == nil {
 			return nil, ""
 		}
 		if t := l.Template(namespace, name); t != nil {
@@ -139,25 +147,19 @@ func annotate(pod *corev1.Pod, values map[string]string) []translate.Edit {
 // references returns the edits by which containers refer to the claims. It skips containers that
 // refer to a request for a network, because the gate holds them.
 func (a admitted) references() (edits []translate.Edit, err error) {
-	for _, list := range []struct {
-		name       string
-		containers []corev1.Container
-	}{{"initContainers", a.pod.Spec.InitContainers}, {"containers", a.pod.Spec.Containers}} {
-		for i, c := range list.containers {
-			if slices.ContainsFunc(c.Resources.Claims, a.gates) {
-				continue
-			}
-			at := translate.Path{"spec", list.name}.Index(i).Child("resources")
-			missing := a.missing(c.Resources.Claims)
-			if len(missing) == 0 {
-				return nil, reason.Errorf(reason.ContainerWithoutClaim, "container %s could start before the pod's networks are attached: it refers to another request of %s, "+
-					"and a container can refer to a claim only once: request the networks by a claim of their own, or refer to the whole claim in resources.claims of the container",
-					c.Name, a.hand[0].source)
-			}
-			edits = append(edits, referTo(at, c.Resources, missing)...)
+	eachContainer(a.pod, func(at translate.Path, c corev1.Container) {
+		if len(a.hand) == 0 || slices.ContainsFunc(c.Resources.Claims, a.gates) {
+			return
 		}
-	}
-	return edits, nil
+		missing := a.missing(c.Resources.Claims)
+		if len(missing) == 0 && err == nil {
+			err = reason.Errorf(reason.ContainerWithoutClaim, "container %s could start before the pod's networks are attached: it refers to another request of %s, "+
+				"and a container can refer to a claim only once: request the networks by a claim of their own, or refer to the whole claim in resources.claims of the container",
+				c.Name, a.hand[0].source)
+		}
+		edits = append(edits, referTo(at.Child("resources"), c.Resources, missing)...)
+	})
+	return edits, err
 }
 
 // gates reports whether a container's reference adds the gate to it: a reference to a whole claim for

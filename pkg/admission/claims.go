@@ -13,8 +13,8 @@ import (
 // conversion, or a handwritten one (hand). Only nadra can serve such a pod.
 func claimOf(pod *corev1.Pod, hand []handClaim) (entry string, found bool) {
 	for i, c := range pod.Spec.ResourceClaims {
-		if name := c.ResourceClaimTemplateName; name != nil && translate.MadeTemplate(*name) {
-			return fmt.Sprintf("spec.resourceClaims[%d] (template %s)", i, *name), true
+		if isMade(c) {
+			return fmt.Sprintf("spec.resourceClaims[%d] (template %s)", i, *c.ResourceClaimTemplateName), true
 		}
 		for _, h := range hand {
 			if h.index == i {
@@ -23,6 +23,11 @@ func claimOf(pod *corev1.Pod, hand []handClaim) (entry string, found bool) {
 		}
 	}
 	return "", false
+}
+
+// isMade reports whether an entry of a pod's spec.resourceClaims is one of a conversion.
+func isMade(c corev1.PodResourceClaim) bool {
+	return c.ResourceClaimTemplateName != nil && translate.MadeTemplate(*c.ResourceClaimTemplateName)
 }
 
 // request is a request of a claim, or one alternative of a request.

@@ -50,7 +50,9 @@ func (a admitted) withDefaults() Decision {
 	if err != nil {
 		return refused(err)
 	}
-	if c, found := claimOf(a.pod, a.hand); found && len(given.networks) > 0 {
+	if c, found := claimOf(a.pod, a.hand); found && len(given.networks) > 0 && a.isCopy() {
+		given = defaultNetworks{} // it gets them without its claims
+	} else if found && len(given.networks) > 0 {
 		warned = truncate.Text(fmt.Sprintf("%s requests the pod's networks, so it does not get the default networks %s: add them to the claim, or set annotation %s=%s",
 			c, given.list(), v1alpha1.DefaultNetworksKey, v1alpha1.DefaultNetworksNone), maxWarning)
 		given = defaultNetworks{}

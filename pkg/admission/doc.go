@@ -16,6 +16,7 @@
 //	annotation.go  the annotation that names a pod's networks, and its two names
 //	defaults.go  default networks: whether a pod gets any, and how
 //	byhand.go    pods with handwritten claims
+//	copied.go    pods with claims of a conversion and without the annotation, such as copies
 //	claims.go    claims of pods, and requests of claims
 //	affinity.go  keeps pods of Multus off nadra's nodes
 //	unscheduled.go  pods that the scheduler ignores

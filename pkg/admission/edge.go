@@ -1,6 +1,9 @@
 package admission
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
@@ -18,6 +21,18 @@ func PoolOfDriver() PoolFacts { return PoolFacts{Server: translate.PoolOfDriver}
 // PoolPublishedBy returns the facts of a pool. drivers has the drivers that publish devices, by pool.
 func PoolPublishedBy(pool string, drivers map[string][]string) PoolFacts {
 	return translate.AllocatedBy(pool, v1alpha1.DriverName, drivers, nil)
+}
+
+// ClusterRanges returns the ranges of texts by what has their addresses, without texts that are neither an address nor a
+// range.
+func ClusterRanges(texts map[string]string) []translate.ClusterRange {
+	var out []translate.ClusterRange
+	for _, of := range slices.Sorted(maps.Keys(texts)) {
+		if r, found := translate.RangeOf(texts[of], of); found {
+			out = append(out, r)
+		}
+	}
+	return out
 }
 
 // IsMadeTemplate reports whether a ResourceClaimTemplate has the name of one that a conversion makes.

@@ -9,6 +9,7 @@ import (
 	"github.com/nadra-dev/nadra/internal/truncate"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
 // pinned returns a pod as the DaemonSet controller creates it.
@@ -118,6 +119,26 @@ func TestUnreadable(t *testing.T) {
 	for _, text := range []string{``, `{`, `[]`, `{"spec": {"containers": 1}}`} {
 		if d := Pod([]byte(text), "shop", Options{}, Lookups{}); d.Outcome != Refused || reason.In(d.Refusal) != reason.ObjectNotRead {
 			t.Errorf("%q: got %+v", text, d)
+		}
+	}
+}
+
+// TestUnserved checks that a pod is left to Multus for what nadra leaves to Multus, and refused if anything else
+// blocks it, too.
+func TestUnserved(t *testing.T) {
+	left := translate.Finding{Code: translate.PoolUnserved, Severity: translate.Blocker}
+	for name, c := range map[string]struct {
+		findings []translate.Finding
+		want     bool
+	}{
+		"nothing":                  {nil, false},
+		"left":                     {[]translate.Finding{left}, true},
+		"left, and a warning":      {[]translate.Finding{left, {Code: translate.SlashInName, Severity: translate.Warning}}, true},
+		"left, and another reason": {[]translate.Finding{left, {Code: translate.SlashInName, Severity: translate.Blocker}}, false},
+		"another reason":           {[]translate.Finding{{Code: translate.SlashInName, Severity: translate.Blocker}}, false},
+	} {
+		if got := (admitted{}).unserved(c.findings); got != c.want {
+			t.Errorf("%s: %t", name, got)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kjson "sigs.k8s.io/json"
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
@@ -35,6 +36,8 @@ type Options struct {
 	DefaultNetworks []attachment.NetworkRef
 	// SystemNamespaces have no default networks.
 	SystemNamespaces []string
+	// ClusterRanges are addresses that pods reach by eth0.
+	ClusterRanges []translate.ClusterRange
 }
 
 func (o Options) defaultOwner() string {
@@ -120,7 +123,7 @@ func (a admitted) decide() Decision {
 		return a.annotatedFor(v1alpha1.OwnerNadra, a.complete())
 	}
 	if !asks(a.pod, a.options) {
-		return Decision{Outcome: Untouched}
+		return a.claimsAlone()
 	}
 	server, err := Serves(a.pod, a.namespace, a.options, a.lookups)
 	if err != nil {
@@ -196,7 +199,7 @@ func (a admitted) convert() Decision {
 	selections, err := attachment.ParseSelections(a.networks(), a.namespace)
 	if reason.Of(err) == reason.LimitExceeded {
 		return refused(reason.Errorf(reason.LimitExceeded, "annotation %s of the pod: %s. %s%s",
-			a.networksKey(), reason.Message(err), a.given.hint(), a.leaveHint()))
+			a.networksKey(), reason.Message(err), a.given.hint(), a.server.leaveHint()))
 	}
 	var reasons []string
 	unscheduled := a.pod.Spec.NodeName != "" && len(selections) > 0
@@ -246,17 +249,18 @@ func (a admitted) convert() Decision {
 
 // converted reports whether the pod has claims of a conversion.
 func (a admitted) converted() bool {
-	return slices.ContainsFunc(a.pod.Spec.ResourceClaims, func(c corev1.PodResourceClaim) bool {
-		return c.ResourceClaimTemplateName != nil && translate.MadeTemplate(*c.ResourceClaimTemplateName)
-	})
+	return slices.ContainsFunc(a.pod.Spec.ResourceClaims, isMade)
 }
 
 // translated applies the rules of pkg/translate.
 func (a admitted) translated() (translate.PodResult, error) {
 	return translate.Pod(a.manifest, translate.Options{
 		Namespace: a.namespace, BesideMultus: a.options.BesideMultus, Pools: a.options.Pools, NoPodInfo: a.options.NoPodInfo, AllNetworks: true,
+		// A controller creates a refused pod again. Nothing else does.
+		AwaitNetworks:     metav1.GetControllerOf(a.pod) == nil,
 		NoVirtualMachines: a.options.NoVirtualMachines,
 		PoolServer:        a.lookups.PoolServer,
+		ClusterRanges:     a.options.ClusterRanges,
 		Lookup:            a.lookups.Network, LookupTemplate: a.lookups.Template, LookupRuntimeClass: a.lookups.RuntimeClass,
 	})
 }

@@ -19,17 +19,17 @@ func (a admitted) blockers(findings []translate.Finding) []string {
 	var out []string
 	for _, f := range findings {
 		if f.Severity == translate.Blocker && len(out) < maxBlockers {
-			out = append(out, a.described(f))
+			out = append(out, described(f, a.manifest))
 		}
 	}
 	return out
 }
 
-// described returns code, place, message and remedy of a finding.
-func (a admitted) described(f translate.Finding) string {
+// described returns code, place, message and remedy of a finding about a manifest.
+func described(f translate.Finding, manifest []byte) string {
 	rule, _ := translate.RuleOf(f.Code)
 	place := f.Field
-	if at := positionIn(a.manifest, f); at != "" && !strings.Contains(f.Message, at) {
+	if at := positionIn(manifest, f); at != "" && !strings.Contains(f.Message, at) {
 		place += ", " + at
 	}
 	return fmt.Sprintf("%s %s: %s: %s %s", f.Code, place, lowerFirst(rule.Title), ended(f.Message), rule.Fix)
@@ -38,12 +38,12 @@ func (a admitted) described(f translate.Finding) string {
 // refusal returns the text of a refusal. It is one line, because events repeat it.
 func (a admitted) refusal(reasons []string) string {
 	return reason.NotConvertible.Text(fmt.Sprintf("nadra serves this pod because of %s and cannot attach its networks: %s %s%s",
-		a.server.By, strings.Join(reasons, " "), a.given.hint(), a.leaveHint()))
+		a.server.By, strings.Join(reasons, " "), a.given.hint(), a.server.leaveHint()))
 }
 
 // leaveHint returns the sentence that tells how Multus gets the pod.
-func (a admitted) leaveHint() string {
-	if a.server.Node != "" {
+func (s Server) leaveHint() string {
+	if s.Node != "" {
 		return fmt.Sprintf("To leave the pod to Multus, keep it on nodes without label %s=%s.", v1alpha1.OwnerLabel, v1alpha1.OwnerNadra)
 	}
 	return fmt.Sprintf("To leave the pod to Multus, set label %s=%s in its workload's pod template.", v1alpha1.OwnerLabel, v1alpha1.OwnerMultus)

@@ -34,13 +34,13 @@ func (a admitted) needsClaim(selections []attachment.Selection) bool {
 			return false
 		}
 		pool := attachment.PoolOf(nad.Annotations)
-		return pool != "" && (!a.requests(pool) || !a.ofPlugin(pool))
+		return pool != "" && (!requests(a.pod, pool) || !a.ofPlugin(pool))
 	})
 }
 
-// requests reports whether a container requests a resource.
-func (a admitted) requests(resource string) bool {
-	return slices.ContainsFunc(slices.Concat(a.pod.Spec.InitContainers, a.pod.Spec.Containers), func(c corev1.Container) bool {
+// requests reports whether a container of a pod requests a resource.
+func requests(pod *corev1.Pod, resource string) bool {
+	return slices.ContainsFunc(slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers), func(c corev1.Container) bool {
 		quantity := c.Resources.Limits[corev1.ResourceName(resource)]
 		return !quantity.IsZero()
 	})

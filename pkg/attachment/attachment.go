@@ -36,6 +36,11 @@ type Attachment struct {
 // NewAttachment resolves a selection against its network. iface is the interface's name in the
 // pod. It ignores IPAMClaimReference, which plugins read from the pod (behaviour A2-25).
 func NewAttachment(n Network, s Selection, iface string) (Attachment, error) {
+	for _, p := range n.Plugins {
+		if err := s.CheckPrefixes(p.IPAM); err != nil {
+			return Attachment{}, err
+		}
+	}
 	conflist, err := mergeCNIArgs(n.Conflist, s.CNIArgs)
 	if err != nil {
 		return Attachment{}, fmt.Errorf("attaching network %s as %s: cni-args: %w", n.Ref, iface, err)
@@ -51,6 +56,44 @@ func NewAttachment(n Network, s Selection, iface string) (Attachment, error) {
 		ResourceName:   n.ResourceName,
 		DefaultRoute:   s.DefaultRoute,
 	}, nil
+}
+
+// Renewed returns the attachment with the network's present configuration and what the pod's selection
+// and device have set in it. An attachment keeps its configuration if the network draws from another
+// resource pool now, of which the pod has no device.
+func (a Attachment) Renewed(n Network) (Attachment, error) {
+	if n.ResourceName != a.ResourceName {
+		return a, nil
+	}
+	conflist, err := mergeCNIArgs(n.Conflist, a.Args)
+	if err != nil {
+		return Attachment{}, fmt.Errorf("attaching network %s as %s: cni-args: %w", n.Ref, a.Interface, err)
+	}
+	device, bound := a.boundDevice()
+	a.CNIName, a.Conflist = n.CNIName, conflist
+	if bound {
+		return a.WithDevice(device)
+	}
+	return a, nil
+}
+
+// IsPlain reports whether the pod's selection requests nothing of its own of the network, as most do.
+func (a Attachment) IsPlain() bool {
+	return len(a.CapabilityArgs) == 0 && len(a.CNIArgs) == 0 && len(a.Args) == 0 && a.DefaultRoute == nil
+}
+
+// boundDevice returns the ID of the device that WithDevice has set. A device that the selection names is
+// in no plugin's configuration.
+func (a Attachment) boundDevice() (id string, ok bool) {
+	var list struct {
+		Plugins []struct {
+			PCIBusID string `json:"pciBusID"`
+		} `json:"plugins"`
+	}
+	if json.Unmarshal(a.CapabilityArgs["deviceID"], &id) != nil || json.Unmarshal(a.Conflist, &list) != nil {
+		return "", false
+	}
+	return id, id != "" && len(list.Plugins) > 0 && list.Plugins[0].PCIBusID == id
 }
 
 // WithDevice returns the attachment with the hardware device that was allocated for it. Every

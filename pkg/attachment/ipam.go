@@ -6,11 +6,23 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
 
 // Whereabouts is the type of an IPAM plugin whose reconciler frees the addresses of
 // running pods without network-status.
 const Whereabouts = "whereabouts"
+
+// CheckPrefixes refuses a requested address without a prefix length, with its field, if the network's IPAM
+// plugin is static, which fails on it.
+func (s Selection) CheckPrefixes(ipam string) error {
+	i := slices.IndexFunc(s.IPs, func(ip string) bool { return !strings.Contains(ip, "/") })
+	if ipam != "static" || i < 0 {
+		return nil
+	}
+	return reason.Errorf(reason.AddressConflict, "ips[%d]: Invalid value: %q: the IPAM plugin static of network %s needs a prefix length, e.g. 10.1.2.3/24", i, s.IPs[i], s.Network)
+}
 
 // IPAMTypes returns the types of the IPAM plugins in the attachment's chain. It returns
 // none for a configuration that is not valid JSON, whose plugins do not run.

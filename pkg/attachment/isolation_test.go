@@ -28,7 +28,7 @@ func TestIsolation(t *testing.T) {
 		if (err == nil) != tt.allowed {
 			t.Errorf("%s: %v", tt.name, err)
 		}
-		if err != nil && (reason.Of(err) != reason.NamespaceIsolation || !strings.Contains(err.Error(), "prod/blue") || !strings.Contains(err.Error(), "in dev")) {
+		if err != nil && (reason.Of(err) != reason.NamespaceIsolation || !strings.Contains(err.Error(), "prod/blue") || !strings.Contains(err.Error(), " dev")) {
 			t.Errorf("%s: the error lacks code, network or remedy: %v", tt.name, err)
 		}
 		if err != nil && !strings.Contains(err.Error(), strings.Join(tt.isolation.Global, ", ")) {

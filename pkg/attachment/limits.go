@@ -29,6 +29,15 @@ func checkCount(networks int) error {
 	return v1alpha1.CheckSize("the pod", networks, v1alpha1.MaxNetworks, "networks", "request fewer networks")
 }
 
+// SlimObject reduces a NetworkAttachmentDefinition as Slim does, and leaves other objects alone. It is the
+// transform of caches: with thousands of NADs, their managed fields take more memory than their content.
+func SlimObject(object any) (any, error) {
+	if nad, ok := object.(*nadv1.NetworkAttachmentDefinition); ok {
+		Slim(nad)
+	}
+	return object, nil
+}
+
 // Slim reduces a NetworkAttachmentDefinition in a cache to what nadra reads of it. It keeps no more of
 // what tenants choose than ParseNetwork needs in order to accept or refuse it.
 func Slim(nad *nadv1.NetworkAttachmentDefinition) {

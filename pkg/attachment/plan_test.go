@@ -93,7 +93,10 @@ func TestInterfaceNames(t *testing.T) {
 }
 
 func TestNewPlanRefuses(t *testing.T) {
-	lookup := lookupIn(map[string]string{"ns/a": `{"type": "a"}`, "ns/args": `{"type": "a", "args": 1}`, "ns/file": ""})
+	lookup := lookupIn(map[string]string{
+		"ns/a": `{"type": "a"}`, "ns/args": `{"type": "a", "args": 1}`, "ns/file": "",
+		"ns/fixed": `{"plugins": [{"type": "a"}, {"type": "b", "ipam": {"type": "static"}}]}`,
+	})
 	for _, tc := range []struct {
 		name, annotation string
 		code             reason.Code
@@ -109,6 +112,7 @@ func TestNewPlanRefuses(t *testing.T) {
 			reason.RouteConflict, `networks[0] (ns/a) … networks[1] (ns/a) … IPv6 default route`,
 		},
 		{"args no object", `[{"name": "args", "cni-args": {"a": 1}}]`, "", `networks[0]: … network ns/args as net1: cni-args: plugins[0]: args: 1 is not an object`},
+		{"no prefix length", `[{"name": "fixed", "ips": ["10.0.0.1/24", "10.0.0.2"]}]`, reason.AddressConflict, `networks[0]: … ips[1]: Invalid value: "10.0.0.2"`},
 		{"interface name", `a@eth0`, reason.InterfaceConflict, `networks[0] (ns/a) … "eth0"`},
 		{"no configuration", `file`, reason.ConfigMissing, `networks[0] (ns/file): … network ns/file: spec.config`},
 	} {

@@ -28,6 +28,8 @@ type Plugin struct {
 	Ranges [][]Range `json:"ranges,omitempty"`
 	// DataDir is the directory of host-local's leases; empty means its default.
 	DataDir string `json:"dataDir,omitempty"`
+	// Once is true if a node can have the plugin's interface once at a time.
+	Once bool `json:"once,omitempty"`
 }
 
 // Range is one range of addresses of the host-local IPAM plugin, as the configuration has it.
@@ -59,7 +61,20 @@ func describe(conf *libcni.PluginConfig) Plugin {
 	if p.IPAM == "host-local" {
 		p.Ranges, p.DataDir = hostLocal(keys["ipam"])
 	}
+	p.Once = isOnce(p, keys)
 	return p
+}
+
+// isOnce reports whether a node can have a plugin's interface once: one of vlan, because an interface of the host has
+// each VLAN once, also if it is in a pod, and the device that host-device names.
+func isOnce(p Plugin, keys object) bool {
+	switch p.Type {
+	case "vlan":
+		return p.Master != ""
+	case "host-device":
+		return slices.ContainsFunc([]string{"device", "hwaddr", "kernelpath", "pciBusID"}, func(key string) bool { return text(keys, key) != "" })
+	}
+	return false
 }
 
 // number returns the value of a key if it is a number, or 0.

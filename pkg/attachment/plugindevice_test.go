@@ -16,19 +16,25 @@ func TestAssignPluginDevices(t *testing.T) {
 		networks []Network
 		devices  map[string][]string
 		want     []string
-		refused  string
+		refused  []string // what the error names
 	}{
 		"none draws":                {networks: []Network{lan}, want: []string{""}},
 		"in order":                  {networks: []Network{vf, lan, rdma, vf}, devices: map[string][]string{"example.com/vf": {"a", "b"}, "example.com/rdma": {"c"}}, want: []string{"a", "", "c", "b"}},
 		"some are left":             {networks: []Network{vf}, devices: map[string][]string{"example.com/vf": {"a", "b"}}, want: []string{"a"}},
-		"no device":                 {networks: []Network{lan, vf}, refused: "network shop/vf draws from resource pool example.com/vf, and the pod has no claim and no device"},
-		"too few":                   {networks: []Network{vf, vf}, devices: map[string][]string{"example.com/vf": {"a"}}, refused: "only one device"},
-		"devices of another plugin": {networks: []Network{vf}, devices: map[string][]string{"example.com/rdma": {"a"}}, refused: "limits of a container"},
+		"no device":                 {networks: []Network{lan, vf}, refused: []string{"network shop/vf ", "example.com/vf", "limits"}},
+		"too few":                   {networks: []Network{vf, vf}, devices: map[string][]string{"example.com/vf": {"a"}}, refused: []string{"shop/vf", "example.com/vf"}},
+		"devices of another plugin": {networks: []Network{vf}, devices: map[string][]string{"example.com/rdma": {"a"}}, refused: []string{"network shop/vf ", "example.com/vf", "spec.nodeName"}},
 	} {
 		got, err := AssignPluginDevices(c.networks, c.devices)
-		if c.refused != "" {
-			if reason.Of(err) != reason.NoClaim || !strings.Contains(err.Error(), c.refused) {
+		if c.refused != nil {
+			if reason.Of(err) != reason.NoClaim {
 				t.Errorf("%s: got %v, %v", name, got, err)
+				continue
+			}
+			for _, named := range c.refused {
+				if !strings.Contains(err.Error(), named) {
+					t.Errorf("%s: the error lacks %q: %v", name, named, err)
+				}
 			}
 			continue
 		}

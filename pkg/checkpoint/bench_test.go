@@ -45,7 +45,7 @@ func BenchmarkLife(b *testing.B) {
 	for b.Loop() {
 		keys := []checkpoint.Key{s.ForPod("pod-500-uid")[0].Key()}
 		for _, err := range []error{
-			s.MarkAttaching(keys, sandbox),
+			s.MarkAttaching(keys, sandbox, nil),
 			s.MarkAttached(checkpoint.Added{Key: keys[0], Result: result}),
 			s.MarkDetached(keys...),
 		} {
@@ -70,7 +70,7 @@ func BenchmarkWriteOnDisk(b *testing.B) {
 	var took []time.Duration
 	for b.Loop() {
 		started := time.Now()
-		if err := s.MarkAttaching(keys, sandbox); err != nil {
+		if err := s.MarkAttaching(keys, sandbox, nil); err != nil {
 			b.Fatal(err)
 		}
 		took = append(took, time.Since(started))

@@ -31,7 +31,7 @@ func TestPowerCutAfterAChangeThatIsNotSynced(t *testing.T) {
 			dir, cut := t.TempDir(), t.TempDir()
 			s := open(t, dir)
 			keys := put(t, s, prepared("a", "web", "net1", 0))
-			if err := s.MarkAttaching(keys, sandbox); err != nil {
+			if err := s.MarkAttaching(keys, sandbox, nil); err != nil {
 				t.Fatal(err)
 			}
 			file := filepath.Join(dir, "claims", "a-uid.json")
@@ -61,7 +61,7 @@ func TestKeptFilesGo(t *testing.T) {
 	s := open(t, dir)
 	keys := put(t, s, prepared("a", "web", "net1", 0))
 	for range 50 {
-		if err := s.MarkAttaching(keys, sandbox); err != nil {
+		if err := s.MarkAttaching(keys, sandbox, nil); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.MarkAttached(checkpoint.Added{Key: keys[0], Result: json.RawMessage(`{}`)}); err != nil {
@@ -93,7 +93,7 @@ func TestClaimsDoNotMixWhileTheyAreSynced(t *testing.T) {
 		keys = append(keys, put(t, s, prepared(claim, "web", claim, 0))...)
 	}
 	for i := range 30 {
-		if err := s.MarkAttaching(keys, attachment.Sandbox{ID: "s", Cookie: uint64(i)}); err != nil {
+		if err := s.MarkAttaching(keys, attachment.Sandbox{ID: "s", Cookie: uint64(i)}, nil); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.MarkDetached(keys...); err != nil {
@@ -139,7 +139,7 @@ func TestClaimOfAFullDiskStaysForgotten(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
 	keys := put(t, s, prepared("a", "web", "net1", 0))
-	if err := s.MarkAttaching(keys, sandbox); err != nil {
+	if err := s.MarkAttaching(keys, sandbox, nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.MarkAttached(checkpoint.Added{Key: keys[0], Result: json.RawMessage(`{}`)}); err != nil {

@@ -31,7 +31,7 @@ func TestEditsSurviveEveryPhase(t *testing.T) {
 	key := s.ForClaim("c-uid")[0].Key()
 	attach := func(id string, networks *string) {
 		t.Helper()
-		if err := s.MarkAttaching([]Key{key}, attachment.Sandbox{ID: id, Networks: networks, Pod: pod}); err != nil {
+		if err := s.MarkAttaching([]Key{key}, attachment.Sandbox{ID: id, Networks: networks, Pod: pod}, nil); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.MarkAttached(Added{Key: key, Result: json.RawMessage(`{}`), StatusStored: true}); err != nil {
@@ -102,7 +102,7 @@ func TestAddedRecords(t *testing.T) {
 	if _, err := NewEdits(s).AddLive(one, sandbox); err == nil {
 		t.Error("the same record was added twice")
 	}
-	if err := s.MarkAttaching([]Key{added.Key()}, sandbox); err != nil {
+	if err := s.MarkAttaching([]Key{added.Key()}, sandbox, nil); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {

@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
@@ -29,10 +30,19 @@ type PendingDEL struct {
 }
 
 // fileName returns the name of the pending DEL's file without extension. It is unique
-// for an attachment in a sandbox.
-func (p PendingDEL) fileName() string {
-	sum := sha256.Sum256([]byte(p.Record.DELKey()))
+// for an attachment in a sandbox, and with conf for one of that configuration.
+func (p PendingDEL) fileName(conf []byte) string {
+	sum := sha256.Sum256(append([]byte(p.Record.DELKey()), conf...))
 	return hex.EncodeToString(sum[:16])
+}
+
+// conf returns the configuration of the attachment as files have it, without spaces.
+func (p PendingDEL) conf() []byte {
+	var out bytes.Buffer
+	if json.Compact(&out, p.Record.Attachment.Conflist) != nil {
+		return p.Record.Attachment.Conflist // plugins do not run
+	}
+	return out.Bytes()
 }
 
 // pendingDELFile is the content of a pending DEL's file.
@@ -52,37 +62,54 @@ func newPendingDELs(dir string) *pendingDELs {
 	return &pendingDELs{dir: dir, all: map[string]PendingDEL{}}
 }
 
-func (p *pendingDELs) path(del PendingDEL) string {
-	return filepath.Join(p.dir, del.fileName()+".json")
+func (p *pendingDELs) path(name string) string { return filepath.Join(p.dir, name+".json") }
+
+// nameOf returns the name of a pending DEL: that of its attachment in its sandbox, unless a DEL of the attachment with
+// another configuration has it. That one has to run, too, because its plugins may have got something else.
+func (p *pendingDELs) nameOf(del PendingDEL) string {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	name, conf := del.fileName(nil), del.conf()
+	first, found := p.all[name]
+	if found && bytes.Equal(first.conf(), conf) {
+		return name
+	}
+	own := del.fileName(conf)
+	if _, beside := p.all[own]; found || beside {
+		return own
+	}
+	return name
 }
 
-// add writes a pending DEL.
+// add writes a pending DEL. It replaces an earlier one of the same attachment and configuration.
 func (p *pendingDELs) add(del PendingDEL) error {
 	data, err := encode(pendingDELFile{Version: FormatVersion, PendingDEL: del})
 	if err != nil {
 		return fmt.Errorf("encoding the pending DEL of %s: %w", del.Record.Key(), err)
 	}
 	failpoint.Reach(failpoint.BeforeRecordWrite)
-	if err := atomicfile.Write(p.path(del), data, fileMode); err != nil {
+	name := p.nameOf(del)
+	if err := atomicfile.Write(p.path(name), data, fileMode); err != nil {
 		return reason.Errorf(reason.StateNotWritten, "writing the pending DEL of %s: %w", del.Record.Key(), err)
 	}
 	failpoint.Reach(failpoint.AfterRecordWrite)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.all[del.fileName()] = del
+	p.all[name] = del
 	return nil
 }
 
 // remove forgets a pending DEL for good: its DEL may not run again when another pod has its device.
 func (p *pendingDELs) remove(del PendingDEL) error {
 	failpoint.Reach(failpoint.BeforeRecordDelete)
-	if err := atomicfile.RemoveForGood(p.path(del)); err != nil {
+	name := p.nameOf(del)
+	if err := atomicfile.RemoveForGood(p.path(name)); err != nil {
 		return reason.Errorf(reason.StateNotWritten, "forgetting the pending DEL of %s: %w", del.Record.Key(), err)
 	}
 	failpoint.Reach(failpoint.AfterRecordDelete)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.all, del.fileName())
+	delete(p.all, name)
 	return nil
 }
 

@@ -23,7 +23,7 @@ func TestPendingDEL(t *testing.T) {
 	if err := s.DeferDEL(key, errors.New("it needs no DEL")); err != nil || len(s.PendingDELs()) > 0 {
 		t.Errorf("a record that needs no DEL: %v, %v", err, s.PendingDELs())
 	}
-	if err := s.MarkAttaching([]checkpoint.Key{key}, sandbox); err != nil {
+	if err := s.MarkAttaching([]checkpoint.Key{key}, sandbox, nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.MarkAttached(checkpoint.Added{Key: key, Result: []byte(`{"ips":[]}`)}); err != nil {
@@ -81,11 +81,17 @@ func TestRefusal(t *testing.T) {
 	if r := s.All()[0]; r.Refusal != "no such VLAN" || r.BootID != s.BootID() {
 		t.Errorf("refusal %q of boot %q, which the next boot would not end", r.Refusal, r.BootID)
 	}
-	if err := s.MarkAttaching([]checkpoint.Key{key}, sandbox); err != nil {
+	if err := s.MarkAttaching([]checkpoint.Key{key}, sandbox, nil); err != nil {
 		t.Fatal(err)
 	}
 	if got := s.All()[0].Refusal; got != "" {
 		t.Errorf("refusal while attaching: %q", got)
+	}
+	if err := errors.Join(s.MarkRefused([]checkpoint.Key{key}, "no such VLAN"), s.MarkDetached(key)); err != nil {
+		t.Fatal(err)
+	}
+	if r := s.All()[0]; r.Refusal != "no such VLAN" || r.BootID != s.BootID() {
+		t.Errorf("after the DEL, refusal %q of boot %q, which the next boot would not end", r.Refusal, r.BootID)
 	}
 }
 
@@ -97,7 +103,7 @@ func TestManyPendingDELs(t *testing.T) {
 	for i := range 100 {
 		in := sandbox
 		in.ID = fmt.Sprint("s", i)
-		if err := errors.Join(s.MarkAttaching(keys, in), s.DeferDEL(keys[0], errors.New("busy"))); err != nil {
+		if err := errors.Join(s.MarkAttaching(keys, in, nil), s.DeferDEL(keys[0], errors.New("busy"))); err != nil {
 			t.Fatal(err)
 		}
 	}

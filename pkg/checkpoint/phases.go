@@ -7,12 +7,13 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
 // MarkAttaching records that plugins are about to run for these records in the sandbox:
-// each of them needs a DEL from now on.
-func (s *Store) MarkAttaching(keys []Key, sandbox attachment.Sandbox) error {
+// each of them needs a DEL from now on. Those in renewed are made with that configuration.
+func (s *Store) MarkAttaching(keys []Key, sandbox attachment.Sandbox, renewed map[Key]attachment.Attachment) error {
 	return s.update(keys, onDisk, func(r *Record) error {
 		if r.NeedsDEL() {
 			return fmt.Errorf("%s is %s for sandbox %s: it needs a DEL first", r.Key(), r.Phase, r.Sandbox.ID)
@@ -20,6 +21,9 @@ func (s *Store) MarkAttaching(keys []Key, sandbox attachment.Sandbox) error {
 		edit := r.Edit
 		if edit.Baseline == nil && !r.Unclaimed() {
 			edit.Baseline = sandbox.Networks
+		}
+		if a, found := renewed[r.Key()]; found {
+			r.Attachment = a
 		}
 		*r = Record{Prepared: r.Prepared, Phase: Attaching, Sandbox: &sandbox, BootID: s.bootID, Edit: edit}
 		return nil
@@ -47,9 +51,13 @@ func (s *Store) MarkDisplaced(key Key, routes []Route) error {
 		}
 		displaced := slices.Clone(r.Displaced) // readers have the old slice
 		for _, route := range routes {
-			if !slices.ContainsFunc(displaced, func(d Route) bool { return reflect.DeepEqual(d, route) }) {
-				displaced = append(displaced, route)
+			if slices.ContainsFunc(displaced, func(d Route) bool { return reflect.DeepEqual(d, route) }) {
+				continue
 			}
+			if len(displaced) == MaxRoutes {
+				return reason.Errorf(reason.LimitExceeded, "%s would displace more than %d default routes", r.Key(), MaxRoutes)
+			}
+			displaced = append(displaced, route)
 		}
 		r.Displaced = displaced
 		return nil
@@ -140,9 +148,10 @@ func (r *Record) beginDetaching() error {
 // disk soon after: if it is lost, the DELs are repeated.
 func (s *Store) MarkDetached(keys ...Key) error {
 	return s.update(keys, soon, func(r *Record) error {
-		refusal := r.Refusal
-		*r = r.prepared()
-		r.Refusal = refusal
+		refusal, boot := r.Refusal, r.BootID
+		if *r = r.prepared(); refusal != "" {
+			r.Refusal, r.BootID = refusal, boot
+		}
 		return nil
 	})
 }

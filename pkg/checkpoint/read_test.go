@@ -20,7 +20,7 @@ func TestRead(t *testing.T) {
 		err = store.Put([]attachment.Prepared{{Claim: attachment.ClaimRef{UID: "good"}, Request: "r"}})
 	}
 	if err == nil {
-		err = store.MarkAttaching([]Key{{FileUID: "good", Request: "r"}}, attachment.Sandbox{ID: "s"})
+		err = store.MarkAttaching([]Key{{FileUID: "good", Request: "r"}}, attachment.Sandbox{ID: "s"}, nil)
 	}
 	damaged := filepath.Join(dir, "claims", "bad.json")
 	if err == nil {

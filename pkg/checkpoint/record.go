@@ -99,6 +99,11 @@ func (r Record) sameAttachment(other Record) bool {
 		r.Sandbox.ID == other.Sandbox.ID && bytes.Equal(r.Result, other.Result)
 }
 
+// Refused reports whether the gate refuses containers that lack the attachment, in this boot of the node.
+func (r Record) Refused(bootID string) bool {
+	return r.Refusal != "" && (r.BootID == "" || r.BootID == bootID)
+}
+
 // Key returns the record's key, which is unique on the node.
 func (r Record) Key() Key {
 	return Key{FileUID: r.FileUID(), Request: r.Request, Pool: r.Pool, Device: r.Device, ShareID: r.ShareID, Added: r.Unclaimed() && r.LiveIn != ""}

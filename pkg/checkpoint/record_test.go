@@ -41,7 +41,7 @@ func FuzzDecodePendingDEL(f *testing.F) {
 			if del.Record.Sandbox.ID == "" {
 				t.Error("accepted without a sandbox")
 			}
-			if del.fileName() == "" {
+			if del.fileName(del.conf()) == "" {
 				t.Error("it has no name")
 			}
 		})

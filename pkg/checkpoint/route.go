@@ -2,6 +2,9 @@ package checkpoint
 
 import "fmt"
 
+// MaxRoutes limits the default routes of a pod that may change them, and of those that one record has displaced.
+const MaxRoutes = 100
+
 // Route is a default route of a pod, with everything that restoring it needs.
 type Route struct {
 	// Family is IPv4 or IPv6.

@@ -63,7 +63,7 @@ func put(t *testing.T, s *checkpoint.Store, ps ...attachment.Prepared) []checkpo
 // every pair of a phase and a change
 func TestPhases(t *testing.T) {
 	attaching := func(s *checkpoint.Store, k checkpoint.Key) error {
-		return s.MarkAttaching([]checkpoint.Key{k}, sandbox)
+		return s.MarkAttaching([]checkpoint.Key{k}, sandbox, nil)
 	}
 	attached := func(s *checkpoint.Store, k checkpoint.Key) error {
 		return s.MarkAttached(checkpoint.Added{Key: k, Result: json.RawMessage(`{}`)})
@@ -79,21 +79,21 @@ func TestPhases(t *testing.T) {
 		before []step
 		change step
 		want   checkpoint.Phase
-		err    string
+		fails  bool // with an error that names the phase
 	}{
-		{"Prepared to Attaching", nil, attaching, checkpoint.Attaching, ""},
-		{"Prepared to Attached", nil, attached, checkpoint.Prepared, "not Attaching"},
-		{"Prepared to Prepared", nil, detached, checkpoint.Prepared, ""},
-		{"Attaching to Attaching", []step{attaching}, attaching, checkpoint.Attaching, "it needs a DEL first"},
-		{"Attaching to Attached", []step{attaching}, attached, checkpoint.Attached, ""},
-		{"Attaching to Prepared", []step{attaching}, detached, checkpoint.Prepared, ""},
-		{"Attached to Attaching", []step{attaching, attached}, attaching, checkpoint.Attached, "it needs a DEL first"},
-		{"Attached to Attached", []step{attaching, attached}, attached, checkpoint.Attached, "not Attaching"},
-		{"Attached to Prepared", []step{attaching, attached}, detached, checkpoint.Prepared, ""},
-		{"Attached to Attaching, for a DEL", []step{attaching, attached}, detaching, checkpoint.Attaching, ""},
-		{"Prepared to Attaching, for a DEL", nil, detaching, checkpoint.Prepared, "not Attached"},
-		{"routes displaced while Attaching", []step{attaching}, displacing, checkpoint.Attaching, ""},
-		{"routes displaced while Prepared", nil, displacing, checkpoint.Prepared, "it cannot displace routes"},
+		{"Prepared to Attaching", nil, attaching, checkpoint.Attaching, false},
+		{"Prepared to Attached", nil, attached, checkpoint.Prepared, true},
+		{"Prepared to Prepared", nil, detached, checkpoint.Prepared, false},
+		{"Attaching to Attaching", []step{attaching}, attaching, checkpoint.Attaching, true},
+		{"Attaching to Attached", []step{attaching}, attached, checkpoint.Attached, false},
+		{"Attaching to Prepared", []step{attaching}, detached, checkpoint.Prepared, false},
+		{"Attached to Attaching", []step{attaching, attached}, attaching, checkpoint.Attached, true},
+		{"Attached to Attached", []step{attaching, attached}, attached, checkpoint.Attached, true},
+		{"Attached to Prepared", []step{attaching, attached}, detached, checkpoint.Prepared, false},
+		{"Attached to Attaching, for a DEL", []step{attaching, attached}, detaching, checkpoint.Attaching, false},
+		{"Prepared to Attaching, for a DEL", nil, detaching, checkpoint.Prepared, true},
+		{"routes displaced while Attaching", []step{attaching}, displacing, checkpoint.Attaching, false},
+		{"routes displaced while Prepared", nil, displacing, checkpoint.Prepared, true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -106,8 +106,8 @@ func TestPhases(t *testing.T) {
 				}
 			}
 			err := tt.change(s, k)
-			if (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
-				t.Fatalf("error %v, want one with %q", err, tt.err)
+			if (err != nil) != tt.fails || err != nil && !strings.Contains(err.Error(), " is "+string(tt.want)) {
+				t.Fatalf("error %v, want one: %t", err, tt.fails)
 			}
 			for _, store := range []*checkpoint.Store{s, open(t, dir)} {
 				r := store.ForClaim("a-uid")[0]
@@ -127,7 +127,7 @@ func TestClaimsOfOnePodAreIndependent(t *testing.T) {
 	s := open(t, dir)
 	keys := append(put(t, s, prepared("b", "web", "net3", 2)), put(t, s, prepared("a", "web", "net1", 0), prepared("a", "web", "net2", 1))...)
 	put(t, s, prepared("c", "other", "net1", 0))
-	if err := s.MarkAttaching(keys, sandbox); err != nil {
+	if err := s.MarkAttaching(keys, sandbox, nil); err != nil {
 		t.Fatal(err)
 	}
 	interfaces := func(rs []checkpoint.Record) (out []string) {
@@ -155,7 +155,7 @@ func TestPutTwiceKeepsTheFirst(t *testing.T) {
 	s := open(t, t.TempDir())
 	p := prepared("a", "web", "net1", 0)
 	k := put(t, s, p)[0]
-	if err := s.MarkAttaching([]checkpoint.Key{k}, sandbox); err != nil {
+	if err := s.MarkAttaching([]checkpoint.Key{k}, sandbox, nil); err != nil {
 		t.Fatal(err)
 	}
 	p.Attachment.Interface = "other"
@@ -193,7 +193,7 @@ func TestFailedWriteChangesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for operation, err := range map[string]error{
-		"Put": s.Put([]attachment.Prepared{prepared("b", "web", "net1", 0)}), "MarkAttaching": s.MarkAttaching([]checkpoint.Key{k}, sandbox),
+		"Put": s.Put([]attachment.Prepared{prepared("b", "web", "net1", 0)}), "MarkAttaching": s.MarkAttaching([]checkpoint.Key{k}, sandbox, nil),
 	} {
 		if reason.Of(err) != reason.StateNotWritten || !strings.HasPrefix(err.Error(), "[StateNotWritten] writing the records of claim ") {
 			t.Errorf("%s without a directory: %v", operation, err)
@@ -282,7 +282,7 @@ func TestFormatV1(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
 	keys := put(t, s, prepared("a", "web", "net1", 0), prepared("a", "web", "net2", 1))
-	if err := s.MarkAttaching(keys, sandbox); err != nil {
+	if err := s.MarkAttaching(keys, sandbox, nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.MarkAttached(checkpoint.Added{Key: keys[0], Result: json.RawMessage(`{"cniVersion":"1.1.0","interfaces":[{"name":"net1","sandbox":"/var/run/netns/cni-1"}]}`)}); err != nil {
@@ -340,12 +340,12 @@ func TestStatusStored(t *testing.T) {
 	}{
 		{"nothing", func(*checkpoint.Store, []checkpoint.Key) error { return nil }, []bool{true, true}},
 		{"attached again in the same sandbox, with another address", func(s *checkpoint.Store, keys []checkpoint.Key) error {
-			return errors.Join(s.MarkDetached(keys[0]), s.MarkAttaching(keys[:1], sandbox), s.MarkAttached(checkpoint.Added{Key: keys[0], Result: result("10.0.0.9")}))
+			return errors.Join(s.MarkDetached(keys[0]), s.MarkAttaching(keys[:1], sandbox, nil), s.MarkAttached(checkpoint.Added{Key: keys[0], Result: result("10.0.0.9")}))
 		}, []bool{false, true}},
 		{"attached in another sandbox", func(s *checkpoint.Store, keys []checkpoint.Key) error {
 			other := sandbox
 			other.ID = "sandbox-2"
-			return errors.Join(s.MarkDetached(keys[0]), s.MarkAttaching(keys[:1], other), s.MarkAttached(checkpoint.Added{Key: keys[0], Result: result("net1")}))
+			return errors.Join(s.MarkDetached(keys[0]), s.MarkAttaching(keys[:1], other, nil), s.MarkAttached(checkpoint.Added{Key: keys[0], Result: result("net1")}))
 		}, []bool{false, true}},
 		{"detached", func(s *checkpoint.Store, keys []checkpoint.Key) error { return s.MarkDetached(keys...) }, []bool{false, false}},
 		{"forgotten", func(s *checkpoint.Store, _ []checkpoint.Key) error {
@@ -355,7 +355,7 @@ func TestStatusStored(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := open(t, t.TempDir())
 			keys := put(t, s, prepared("a", "web", "net1", 0), prepared("a", "web", "net2", 1))
-			if err := errors.Join(s.MarkAttaching(keys, sandbox),
+			if err := errors.Join(s.MarkAttaching(keys, sandbox, nil),
 				s.MarkAttached(checkpoint.Added{Key: keys[0], Result: result("net1")}, checkpoint.Added{Key: keys[1], Result: result("net2")})); err != nil {
 				t.Fatal(err)
 			}
@@ -375,7 +375,7 @@ func TestStatusStored(t *testing.T) {
 func TestListedIsNotTakenDown(t *testing.T) {
 	s := open(t, t.TempDir())
 	keys := slices.Concat(put(t, s, prepared("a", "web", "net1", 0)), put(t, s, prepared("b", "web", "net2", 1)))
-	if err := errors.Join(s.MarkAttaching(keys, sandbox),
+	if err := errors.Join(s.MarkAttaching(keys, sandbox, nil),
 		s.MarkAttached(checkpoint.Added{Key: keys[0]}, checkpoint.Added{Key: keys[1]})); err != nil {
 		t.Fatal(err)
 	}
@@ -421,7 +421,7 @@ func BenchmarkWrite(b *testing.B) {
 	}
 	key := checkpoint.Record{Prepared: p}.Key()
 	for b.Loop() {
-		if err := s.MarkAttaching([]checkpoint.Key{key}, sandbox); err != nil {
+		if err := s.MarkAttaching([]checkpoint.Key{key}, sandbox, nil); err != nil {
 			b.Fatal(err)
 		}
 		if err := s.MarkDetached(key); err != nil {
@@ -435,7 +435,7 @@ func BenchmarkWrite(b *testing.B) {
 func TestClaimOfAnotherPod(t *testing.T) {
 	s := open(t, t.TempDir())
 	keys := put(t, s, prepared("a", "first", "net1", 0))
-	if err := s.MarkAttaching(keys, sandbox); err != nil {
+	if err := s.MarkAttaching(keys, sandbox, nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Put([]attachment.Prepared{prepared("a", "next", "net1", 0)}); err == nil || s.ForClaim("a-uid")[0].Pod.Name != "first" {
@@ -450,5 +450,19 @@ func TestClaimOfAnotherPod(t *testing.T) {
 	}
 	if left := s.ForClaim("a-uid"); len(left) != 1 || left[0].Pod.Name != "next" {
 		t.Errorf("after the end of the first pod: %v", left)
+	}
+}
+
+// TestDisplacedRoutesHaveALimit checks that a record displaces so many routes and no more: a pod may add others again and
+// again, and each costs a comparison with all.
+func TestDisplacedRoutesHaveALimit(t *testing.T) {
+	s := open(t, t.TempDir())
+	keys := put(t, s, prepared("a", "web", "net1", 0))
+	err := s.MarkAttaching(keys, sandbox, nil)
+	for metric := 0; err == nil && metric < 10*checkpoint.MaxRoutes; metric++ {
+		err = s.MarkDisplaced(keys[0], []checkpoint.Route{{Family: "IPv4", Metric: metric}})
+	}
+	if n := len(s.All()[0].Displaced); reason.Of(err) != reason.LimitExceeded || n != checkpoint.MaxRoutes {
+		t.Errorf("%d routes, %v", n, err)
 	}
 }

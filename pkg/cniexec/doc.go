@@ -6,7 +6,7 @@
 //	gc.go           GC, and attachments that only the cache has
 //	cache.go        reading libcni's cache
 //	othercaches.go  what other runtimes have attached
-//	runtimecache.go the container runtime's result of eth0, after routes were moved
+//	runtimecache.go the container runtime's result of eth0: reads it, and removes routes from it
 //	ipam.go         DEL of IPAM plugins alone
 //	runtimeconf.go  what plugins get besides the conflist
 //	deviceinfo.go   the device information specification

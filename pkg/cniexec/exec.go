@@ -48,6 +48,8 @@ type hostExec struct {
 	// kept is the sandbox's network namespace, which plugins get at keptPath, or nil if
 	// the namespace has a path of its own.
 	kept *os.File
+	// path is the path at which the sandbox's network namespace was, if nothing is there any more; see withPath.
+	path string
 }
 
 // keptPath is the path of the first file that a plugin inherits. The plugins that it
@@ -61,6 +63,7 @@ const keptPath = "/proc/self/fd/3"
 func (e *hostExec) ExecPlugin(ctx context.Context, path string, stdin []byte, environ []string) ([]byte, error) {
 	var stdout, stderr bytes.Buffer
 	start := time.Now()
+	environ = e.withPath(filepath.Base(path), stdin, environ)
 	err := e.run(ctx, path, stdin, environ, &stdout, &stderr)
 	for errors.Is(err, syscall.ETXTBSY) && time.Since(start) < busyLimit && pause(ctx, busyRetry) {
 		err = e.run(ctx, path, stdin, environ, &stdout, &stderr)

@@ -107,7 +107,7 @@ func (r *Runner) DelOrphan(ctx context.Context, o Orphan) error {
 	}
 	r.running.RLock()
 	defer r.running.RUnlock()
-	if err := r.del(ctx, list, o.cached.runtimeConf("")); err != nil {
+	if err := r.del(ctx, list, o.cached.runtimeConf(""), o.cached.NetNS); err != nil {
 		return err
 	}
 	var info string

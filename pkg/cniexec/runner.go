@@ -34,8 +34,8 @@ type Options struct {
 	// CacheDir is libcni's cache, a path in the driver's root.
 	CacheDir string
 	// RuntimeCache and MultusCache are the directories in which libcni keeps the results of the
-	// container runtime and of Multus, paths in the host. They need not exist. GC, Foreign and
-	// ForgetDefaultRoutes go by them.
+	// container runtime and of Multus, paths in the host. They need not exist. GC, Foreign,
+	// DefaultNetwork and ForgetDefaultRoutes go by them.
 	RuntimeCache, MultusCache string
 	// IsHost reports whether the network namespace at a path in the host is the host's.
 	// No plugin runs in that namespace. It may be nil if no sandbox has it.
@@ -186,11 +186,11 @@ func (r *Runner) Del(ctx context.Context, s attachment.Sandbox, a attachment.Att
 	rt := r.runtimeConf(s, a)
 	moved := r.moved(path, kept)
 	if !moved {
-		err = r.del(ctx, list, rt)
+		err = r.del(ctx, list, rt, path)
 		moved = r.moved(path, kept)
 	}
 	if moved {
-		err = r.delKept(ctx, list, rt, kept)
+		err = r.delKept(ctx, list, rt, path, kept)
 	}
 	if err != nil {
 		return err
@@ -199,12 +199,12 @@ func (r *Runner) Del(ctx context.Context, s attachment.Sandbox, a attachment.Att
 }
 
 // del runs the chain. Without a network namespace it also releases the addresses, even if
-// the chain has failed.
-func (r *Runner) del(ctx context.Context, list *libcni.NetworkConfigList, rt *libcni.RuntimeConf) error {
+// the chain has failed. path is where the namespace was.
+func (r *Runner) del(ctx context.Context, list *libcni.NetworkConfigList, rt *libcni.RuntimeConf, path string) error {
 	if rt.NetNS != "" {
 		return r.cni.DelNetworkList(ctx, list, rt)
 	}
-	cni := libcni.NewCNIConfigWithCacheDir(r.dirs, r.cacheDir, &hostExec{root: r.exec.root, ran: r.exec.ran, gone: true})
+	cni := libcni.NewCNIConfigWithCacheDir(r.dirs, r.cacheDir, &hostExec{root: r.exec.root, ran: r.exec.ran, gone: true, path: r.nothingAt(path)})
 	return errors.Join(cni.DelNetworkList(ctx, list, rt), r.releaseAddresses(ctx, list, rt))
 }
 
@@ -235,10 +235,10 @@ func (r *Runner) moved(path string, kept *os.File) bool {
 	return err != nil || !os.SameFile(ours, there)
 }
 
-// delKept runs the chain in a network namespace that no longer has a path.
-func (r *Runner) delKept(ctx context.Context, list *libcni.NetworkConfigList, rt *libcni.RuntimeConf, kept *os.File) error {
+// delKept runs the chain in a network namespace that is no longer at its path.
+func (r *Runner) delKept(ctx context.Context, list *libcni.NetworkConfigList, rt *libcni.RuntimeConf, path string, kept *os.File) error {
 	rt.NetNS = keptPath
-	cni := libcni.NewCNIConfigWithCacheDir(r.dirs, r.cacheDir, &hostExec{root: r.exec.root, ran: r.exec.ran, kept: kept})
+	cni := libcni.NewCNIConfigWithCacheDir(r.dirs, r.cacheDir, &hostExec{root: r.exec.root, ran: r.exec.ran, kept: kept, path: r.nothingAt(path)})
 	return cni.DelNetworkList(ctx, list, rt)
 }
 
@@ -294,6 +294,14 @@ func (r *Runner) netnsExists(path string) bool {
 	}
 	_, err := r.stat(path)
 	return !errors.Is(err, fs.ErrNotExist) // after any other error it may exist
+}
+
+// nothingAt returns a path of the host at which nothing is, and "" for any other path.
+func (r *Runner) nothingAt(path string) string {
+	if r.netnsExists(path) {
+		return ""
+	}
+	return path
 }
 
 // stat describes the file at a path in the host.

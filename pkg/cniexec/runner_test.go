@@ -193,6 +193,47 @@ func TestDelGoesOnInTheNamespaceThatIsKept(t *testing.T) {
 	}
 }
 
+// TestDelOfAPluginThatGoesByThePath checks that ovs, which finds its port by the path of the namespace at ADD, gets this
+// path also if nothing is there any more, but not if it has to take a device out of the namespace.
+func TestDelOfAPluginThatGoesByThePath(t *testing.T) {
+	own, err := os.Open("/proc/self/ns/net")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer own.Close()
+	w := newWorld(t)
+	for _, name := range []string{"ovs", "other"} {
+		w.plugin(t, name, `cat >/dev/null; echo "$0 $CNI_NETNS" | sed "s|.*/bin/||" >>$DIR/log`)
+	}
+	gone := filepath.Join(w.dir, "gone")
+	withDevice := conflist("ovs")
+	withDevice.Conflist = json.RawMessage(strings.Replace(string(withDevice.Conflist), `"type":"ovs"`, `"type":"ovs","deviceID":"0000:01:00.1"`, 1))
+	for _, tt := range []struct {
+		name string
+		path string
+		kept int
+		a    attachment.Attachment
+		want []string
+	}{
+		{"the namespace is at its path", sandbox.NetNS, 0, conflist("ovs"), []string{"ovs " + sandbox.NetNS}},
+		{"it is kept", gone, int(own.Fd()), conflist("ovs", "other"), []string{"other " + keptPath, "ovs " + gone}},
+		{"it is gone", gone, 0, conflist("ovs", "other"), []string{"other ", "ovs " + gone}},
+		{"it is kept, with a device", gone, int(own.Fd()), withDevice, []string{"ovs " + keptPath}},
+	} {
+		if err := os.RemoveAll(filepath.Join(w.dir, "log")); err != nil {
+			t.Fatal(err)
+		}
+		s := sandbox
+		s.NetNS, s.NetNSFD = tt.path, tt.kept
+		if err := w.Del(t.Context(), s, tt.a, nil); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(tt.want, w.log(t)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
+		}
+	}
+}
+
 // Some plugins do nothing for a namespace that is gone, and others fail: the addresses are
 // released all the same.
 func TestDelOfAGoneNamespaceReleasesAddresses(t *testing.T) {
@@ -367,7 +408,7 @@ func TestErrorsNameThePluginAndItsWords(t *testing.T) {
 		{"a CNI error", `echo '{"cniVersion":"1.0.0","code":11,"msg":"no lease yet","details":"try again"}'; exit 1`, []string{`plugin type="p"`, "no lease yet; try again"}, types.ErrTryAgainLater},
 		{"stderr only", `echo "cannot open /dev/vfio" >&2; exit 3`, []string{`plugin type="p"`, "exit status 3", "cannot open /dev/vfio"}, 0},
 		{"garbage and exit 1", `echo "panic: oops"; exit 1`, []string{`plugin type="p"`, "exit status 1", "panic: oops"}, 0},
-		{"garbage and exit 0", `echo "hello <world>"`, []string{`plugin type="p"`, "not JSON", "hello <world>"}, 0},
+		{"garbage and exit 0", `echo "hello <world>"`, []string{`plugin type="p"`, "hello <world>"}, 0},
 		{"killed", `kill -SEGV $$`, []string{`plugin type="p"`, "segmentation fault"}, 0},
 	}
 	for _, tt := range tests {

@@ -10,7 +10,47 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 )
+
+// RuntimeEntry returns what a container runtime's cache of libcni has of a sandbox's default network,
+// which runtimes attach as eth0. It returns nil if a directory has no entry, or several. dir is a path of
+// this process.
+func RuntimeEntry(dir, sandboxID string) (*CacheEntry, error) {
+	files, err := runtimeFiles(dir, sandboxID)
+	if err != nil || len(files) != 1 {
+		return nil, err
+	}
+	entry, err := ReadCacheEntry(files[0])
+	if err != nil {
+		return nil, err
+	}
+	return &entry, nil
+}
+
+// runtimeFiles returns the files of a runtime's cache for a sandbox's eth0. libcni names a file
+// <network>-<container ID>-<interface>.
+func runtimeFiles(dir, sandboxID string) (files []string, err error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("finding the runtime's result of sandbox %s: %w", sandboxID, err)
+	}
+	for _, e := range entries { // filepath.Glob takes 20 times as long
+		if strings.HasSuffix(e.Name(), "-"+sandboxID+"-eth0") {
+			files = append(files, filepath.Join(dir, e.Name()))
+		}
+	}
+	return files, nil
+}
+
+// DefaultNetwork returns the container runtime's entry of a sandbox's default network, as RuntimeEntry.
+func (o otherCaches) DefaultNetwork(sandboxID string) (*CacheEntry, error) {
+	dir, err := inHost(o.hostRoot, o.foreign[ofRuntime])
+	if err != nil {
+		return nil, err
+	}
+	return RuntimeEntry(dir, sandboxID)
+}
 
 // ForgetDefaultRoutes removes the default routes from the result that the container runtime
 // keeps for a sandbox's interface eth0. CRI-O runs CHECK with that result when it starts, and
@@ -22,10 +62,9 @@ func (o otherCaches) ForgetDefaultRoutes(sandboxID string) error {
 	if err != nil {
 		return err
 	}
-	// libcni names a file <network>-<container ID>-<interface>.
-	files, err := filepath.Glob(filepath.Join(dir, "*-"+sandboxID+"-eth0"))
+	files, err := runtimeFiles(dir, sandboxID)
 	if err != nil {
-		return fmt.Errorf("finding the runtime's result of sandbox %s: %w", sandboxID, err)
+		return err
 	}
 	for _, file := range files {
 		if err := forgetDefaultRoutes(file); err != nil && !errors.Is(err, fs.ErrNotExist) {

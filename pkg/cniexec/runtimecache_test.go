@@ -11,6 +11,41 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+// TestDefaultNetwork checks what is read of a runtime's cache: the entry of a sandbox's eth0, and nothing
+// if there is none or several. A torn file is an error.
+func TestDefaultNetwork(t *testing.T) {
+	w := newWorld(t)
+	dir := filepath.Join(w.dir, "host", "results")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	entry := func(network, id, ifName string) string {
+		return `{"kind":"cniCacheV1","containerId":"` + id + `","ifName":"` + ifName + `","networkName":"` + network + `","result":{"cniVersion":"1.0.0"}}`
+	}
+	for name, content := range map[string]string{
+		"cni-loopback-aa-lo": entry("cni-loopback", "aa", "lo"), "blue-aa-eth0": entry("blue", "aa", "eth0"), "red-baa-eth0": entry("red", "baa", "eth0"),
+		"blue-bb-eth0": entry("blue", "bb", "eth0"), "red-bb-eth0": entry("red", "bb", "eth0"),
+		"blue-cc-eth0": entry("blue", "cc", "eth0")[:40],
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for id, want := range map[string]string{"aa": "blue", "bb": "", "dd": ""} {
+		got := ""
+		c, err := w.DefaultNetwork(id)
+		if c != nil {
+			got = c.Network
+		}
+		if err != nil || got != want {
+			t.Errorf("sandbox %s: network %q, %v, want %q", id, got, err, want)
+		}
+	}
+	if c, err := w.DefaultNetwork("cc"); err == nil || c != nil {
+		t.Errorf("a torn file: %+v, %v", c, err)
+	}
+}
+
 // TestForgetDefaultRoutes checks a result that a runtime's own libcni has written, by what that
 // libcni then passes to CHECK and DEL.
 func TestForgetDefaultRoutes(t *testing.T) {

@@ -359,7 +359,7 @@ func TestUnreadableSandboxIsReportedOnce(t *testing.T) {
 				failed = append(failed, e)
 			}
 		}
-		if len(failed) != 1 || !strings.Contains(failed[0], "["+string(reason.NotAdopted)+"]") || !strings.Contains(failed[0], broken[:12]) {
+		if len(failed) != 1 || reason.In(failed[0]) != reason.NotAdopted || !strings.Contains(failed[0], broken[:12]) {
 			t.Errorf("events %q", failed)
 		}
 	})

@@ -52,6 +52,8 @@ type job struct {
 	err     error // of the end, or of the latest try
 	ended   time.Time
 	held    int // containers that were left to the gate meanwhile
+	// before is why the sandbox's job before this one has failed, or errNotBegun, or nil.
+	before error
 }
 
 // running reports whether the job may still attach.
@@ -86,22 +88,25 @@ func (j *job) operation() operations.Begun {
 	return operations.Begun{At: j.begun, Limit: max(j.limit, operations.AttachTime)}
 }
 
-// failed records a try that will be repeated, and reports whether it was the first.
-func (j *job) failed(err error) (first bool) {
+// failed records a try. It reports whether it was the first, and whether it is to be repeated: the cause
+// may pass by itself, or the gate holds a container, which would be lost.
+func (j *job) failed(err error, passing bool) (first, again bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	first, j.err = j.err == nil, err
-	if first {
+	first, again, j.err = j.err == nil, passing || j.held > 0, err
+	if first && again {
 		close(j.tried)
 	}
-	return first
+	return first, again
 }
 
 // end records the end, and reports whether a hook waits for it.
 func (j *job) end(err error) (watched bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.err == nil {
+	select {
+	case <-j.tried:
+	default:
 		close(j.tried)
 	}
 	if j.limit == 0 {
@@ -122,6 +127,13 @@ func (j *job) stopWatching() error {
 		return j.err
 	}
 	return nil
+}
+
+// isRepeated reports whether the sandbox's job before this one has failed.
+func (j *job) isRepeated() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.before != nil && !errors.Is(j.before, errNotBegun)
 }
 
 // hold reports whether the gate is to hold a new container, and counts it: the job runs, and
@@ -156,6 +168,27 @@ func (j *job) failure() (ended time.Time, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.ended, j.err
+}
+
+// why returns why the job's sandbox is not attached. The job may be nil.
+func (j *job) why() error {
+	if j == nil {
+		return errNotBegun
+	}
+	limit := j.operation().Limit
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	switch {
+	case !j.running() && j.err != nil:
+		return j.err
+	case j.err != nil:
+		return reason.Errorf(reason.AttachRunning, "it is being tried again after: %w", j.err)
+	case errors.Is(j.before, errNotBegun):
+		return errNotBegun
+	case j.before != nil:
+		return reason.Errorf(reason.AttachRunning, "it is being tried again after: %w", j.before)
+	}
+	return reason.Errorf(reason.AttachRunning, "its plugins are running, for %s at most", limit)
 }
 
 // fresh reports whether the job has failed so recently that its failure is still the answer.

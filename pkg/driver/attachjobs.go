@@ -26,6 +26,8 @@ const (
 	// freshFailure is how long a failure is final before the runtime's next request for a
 	// container begins another attach. The kubelet asks every 11–15 s.
 	freshFailure = 5 * time.Second
+	// mostProven limits what is kept of networks that work, of which tenants may make any number.
+	mostProven = 1000
 )
 
 // attachJobs attaches sandboxes. It has the jobs of sandboxes that are being attached, and of
@@ -40,9 +42,25 @@ type attachJobs struct {
 	metrics       *metrics.Node
 	operations    *operations.Group
 	edits         *podEdits
+	checker       *checker
 
 	mu    sync.Mutex
 	byPod map[string]*job
+	// proven has the networks whose latest attach in a pod of the namespace has succeeded, up to mostProven. The failure of
+	// a pod that requests something of its own, such as an address, says nothing about other pods.
+	proven map[networkIn]bool
+}
+
+// networkIn is a network in the pods of a namespace. Tenants can make any network fail in their pods, for example by a name for
+// the interface that the kernel refuses, so that their failures must not slow down the pods of others.
+type networkIn struct {
+	network   attachment.NetworkRef
+	namespace string
+}
+
+// networkOf returns the network of a record in its pod's namespace.
+func networkOf(r checkpoint.Record) networkIn {
+	return networkIn{r.Attachment.Network, r.Pod.Namespace}
 }
 
 // of returns the job of a sandbox, or nil.
@@ -105,15 +123,19 @@ func (js *attachJobs) cancel(podUID, sandboxID string, cause cancelled) (found b
 func (js *attachJobs) attach(s attachment.Sandbox, prepare func(context.Context) error, watched bool) *job {
 	js.mu.Lock()
 	defer js.mu.Unlock()
+	var before error
 	if old := js.byPod[s.Pod.UID]; old != nil {
 		if old.sandbox.ID == s.ID && old.running() {
 			return old
+		}
+		if old.sandbox.ID == s.ID {
+			_, before = old.failure()
 		}
 		old.cancel(errReplaced)
 	}
 	ctx, cancel := context.WithCancelCause(js.operations.Context())
 	j := &job{
-		sandbox: s, begun: time.Now(), cancel: cancel, prepare: prepare, watched: watched,
+		sandbox: s, begun: time.Now(), cancel: cancel, before: before, prepare: prepare, watched: watched,
 		prepared: make(chan struct{}), tried: make(chan struct{}), done: make(chan struct{}),
 	}
 	if prepare == nil {
@@ -125,6 +147,64 @@ func (js *attachJobs) attach(s attachment.Sandbox, prepare func(context.Context)
 		js.run(ctx, j)
 	})
 	return j
+}
+
+// attempt returns the job that attaches the sandbox. It begins one if there is none, or if the latest has failed
+// a while ago: if the cause is repaired, nobody needs to delete the pod.
+func (js *attachJobs) attempt(s attachment.Sandbox, begin func() *job) *job {
+	latest := js.of(s)
+	if latest != nil && (latest.running() || latest.fresh()) {
+		return latest
+	}
+	j := begin()
+	if latest == nil {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		j.before = errNotBegun
+	}
+	return j
+}
+
+// doubtful reports whether the sandbox's job before this one has failed, one of its networks is not proven, or
+// the gate still refuses because of an earlier sandbox or driver. Its containers are not left to the gate: one that
+// the gate refuses in the end costs the kubelet's back-off, which doubles with each further request, and one that is not
+// created does not.
+func (js *attachJobs) doubtful(j *job) bool {
+	records := js.store.ForPod(j.sandbox.Pod.UID)
+	js.mu.Lock()
+	defer js.mu.Unlock()
+	return j.isRepeated() || slices.ContainsFunc(records, func(r checkpoint.Record) bool {
+		return !js.proven[networkOf(r)] || r.Awaited(j.sandbox.ID) && r.Refused(js.store.BootID())
+	})
+}
+
+// learn remembers that the networks of the job's pod are attached, or forgets the one that has failed.
+func (js *attachJobs) learn(j *job, err error) {
+	records := js.store.ForPod(j.sandbox.Pod.UID)
+	js.mu.Lock()
+	defer js.mu.Unlock()
+	if a, failed := attach.FailedIn(err); failed && a.IsPlain() {
+		delete(js.proven, networkIn{a.Network, j.sandbox.Pod.Namespace})
+	}
+	if err == nil {
+		js.prove(records)
+	}
+}
+
+// prove remembers the networks of records that are attached. The caller has the lock, or the only reference.
+func (js *attachJobs) prove(records []checkpoint.Record) {
+	for _, r := range records {
+		if r.Phase != checkpoint.Attached || js.proven[networkOf(r)] {
+			continue
+		}
+		for other := range js.proven {
+			if len(js.proven) < mostProven {
+				break
+			}
+			delete(js.proven, other) // what is the latest counts more than what is the first
+		}
+		js.proven[networkOf(r)] = true
+	}
 }
 
 // limit returns the limit for attaching the records of a sandbox's pod.
@@ -228,12 +308,14 @@ func (js *attachJobs) attachRecorded(ctx context.Context, j *job, started time.T
 func (js *attachJobs) succeed(ctx context.Context, j *job, started time.Time) {
 	js.networkStatus.Set(j.sandbox, js.store.ForPod(j.sandbox.Pod.UID)) // first, because containers wait for it
 	js.metadata.update(ctx, j.sandbox.Pod)
+	js.learn(j, nil)
 	klog.FromContext(ctx).Info("Attached pod", "sandbox", j.sandbox.ID, "duration", time.Since(started))
 	js.report.attached(j.sandbox)
 	j.end(nil)
 	js.remove(j)
 	js.measure(j, nil)
 	js.edits.changed(j.sandbox.Pod.UID)
+	js.checker.lookAt(j.sandbox.Pod, js.store.ForPod(j.sandbox.Pod.UID))
 }
 
 // prepare writes the records that the sandbox of a job gets besides those of its pod's claims.
@@ -255,11 +337,16 @@ func (js *attachJobs) attachPod(ctx context.Context, j *job) error {
 	if js.watch.deleting(j.sandbox.Pod) {
 		return errPodDeleting
 	}
-	return js.attacher.Attach(ctx, j.sandbox, func(err error) {
-		klog.FromContext(ctx).Info("Attaching failed; trying again", "sandbox", j.sandbox.ID, "err", err)
-		if j.failed(err) {
+	return js.attacher.Attach(ctx, j.sandbox, func(err error, passing bool) (again bool) {
+		js.learn(j, err)
+		first, again := j.failed(err, passing)
+		if again {
+			klog.FromContext(ctx).Info("Attaching failed; trying again", "sandbox", j.sandbox.ID, "err", err)
+		}
+		if first && again {
 			js.report.attachFailed(j.sandbox, err)
 		}
+		return again
 	})
 }
 
@@ -294,7 +381,7 @@ func (js *attachJobs) refuse(ctx context.Context, s attachment.Sandbox, why erro
 	missing := js.attacher.Missing(s)
 	var refused []checkpoint.Key
 	for _, r := range js.store.ForPod(s.Pod.UID) {
-		if missing(r) && r.Refusal == "" {
+		if missing(r) && !r.Refused(js.store.BootID()) {
 			refused = append(refused, r.Key())
 		}
 	}

@@ -3,7 +3,9 @@ package driver
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -38,9 +40,12 @@ const (
 // § "CHECK"): of every attached pod after the driver was started, and of a pod whose owner
 // requests it.
 //
-// It reports a CHECK that fails and does nothing else. The pod may still work, wholly or over
-// its other networks, and plugins' CHECKs are known to be wrong at times: whether the pod is
-// deleted is its owner's decision.
+// Between these it looks by itself whether the interfaces and addresses are there that ADD has made.
+//
+// It reports what has changed and does nothing else. The pod may still work, wholly or over
+// its other networks: whether the pod is deleted is its owner's decision. Some plugins' CHECKs fail on
+// healthy attachments, so that of a network counts only after one of the network has passed for a pod with the same
+// networks.
 type checker struct {
 	operations  *operations.Group
 	store       *checkpoint.Store
@@ -49,13 +54,40 @@ type checker struct {
 	background  *background.Group
 	claimStatus *claimstatus.Writer
 	events      *events.Recorder
+	sandboxes   *liveSandboxes
+	// requestLook requests a look at all attachments soon.
+	requestLook func()
 
 	// began is true once the pods of an earlier driver are being checked.
 	began atomic.Bool
 
 	mu sync.Mutex
+	// requested has the pods whose owners wait for a CHECK that has not begun.
+	requested map[string]bool
 	// failed has the latest CHECK of each attachment that has failed.
 	failed map[checkpoint.Key]failedCheck
+	looks  map[checkpoint.Key]look
+	// passed has the networks of which a CHECK has passed, and doubted the pods whose CHECK of a network without
+	// has failed.
+	passed  map[networkOfPods]bool
+	doubted map[networkOfPods][]attachment.PodRef
+}
+
+// networkOfPods is a network of pods that have the same networks in the same order. A plugin's CHECK may fail on a
+// healthy pod because of what another network of the pod has added: that of route-override, for example, wants no route
+// to an address, and takes any default route for one.
+type networkOfPods struct {
+	network  attachment.NetworkRef
+	networks string
+}
+
+// networksOf describes the networks of a pod with these records, for networkOfPods.
+func networksOf(records []checkpoint.Record) string {
+	var out strings.Builder
+	for _, r := range checkpoint.Networks(records) {
+		fmt.Fprintln(&out, r.Attachment.Network, r.Attachment.DefaultRoute != nil)
+	}
+	return out.String()
 }
 
 // failedCheck is a CHECK that has failed in a sandbox.
@@ -84,9 +116,12 @@ func (c *checker) record(checked []checkpoint.Record, results map[checkpoint.Key
 	}
 }
 
-// latest returns the error of the latest CHECK of a record, in the sandbox that it is attached
-// in.
+// latest returns what a record has lost in the sandbox that it is attached in, or the error of its latest CHECK
+// there.
 func (c *checker) latest(r checkpoint.Record) error {
+	if err := c.lost(r); err != nil {
+		return err
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if f, failed := c.failed[r.Key()]; failed && checkpoint.InSandbox(f.sandbox)(r) {
@@ -106,7 +141,7 @@ func (c *checker) checkAtStart(s attachment.Sandbox, attaching *job) {
 				return
 			}
 		}
-		c.check(ctx, s.Pod, false)
+		c.check(ctx, s.Pod)
 	})
 }
 
@@ -124,20 +159,38 @@ func requestsCheck(before, now *metav1.PartialObjectMetadata) bool {
 	return before.UID == now.UID && value != "" && value != before.Annotations[checkAnnotation]
 }
 
-// checkOnDemand checks a pod if it has networks of nadra's.
+// checkOnDemand checks a pod if it has networks of nadra's. Requests before its CHECK begins are one: every request of a
+// tenant would run all plugins of the pod.
 func (c *checker) checkOnDemand(pod attachment.PodRef) {
-	if len(c.store.ForPod(pod.UID)) > 0 {
-		c.background.Go(func(ctx context.Context) { c.check(ctx, pod, true) })
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.store.ForPod(pod.UID)) == 0 || c.requested[pod.UID] {
+		return
 	}
+	c.requested[pod.UID] = true
+	c.background.Go(func(ctx context.Context) {
+		begin := sync.OnceFunc(func() {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			delete(c.requested, pod.UID)
+		})
+		defer begin()
+		c.do(ctx, pod, func(ctx context.Context) error { begin(); return c.checkPod(ctx, pod, true) })
+	})
 }
 
-// check checks a pod, and again if it had to yield to another operation on the pod. A stop of the
-// driver does not wait for it, because a CHECK changes nothing.
-func (c *checker) check(ctx context.Context, pod attachment.PodRef, requested bool) {
+// check checks a pod of which nobody has requested that.
+func (c *checker) check(ctx context.Context, pod attachment.PodRef) {
+	c.do(ctx, pod, func(ctx context.Context) error { return c.checkPod(ctx, pod, false) })
+}
+
+// do looks at a pod while no other operation on it runs, and again if it had to yield to one. A stop of the
+// driver does not wait for it, because it changes nothing.
+func (c *checker) do(ctx context.Context, pod attachment.PodRef, look func(context.Context) error) {
 	ctx = podlog.WithPod(ctx, pod)
 	op := operations.Operation{Pod: pod, Manner: operations.Yielding, Limit: checkTime, Over: reason.Errorf(reason.AttachmentChanged, "no CHECK within %s", checkTime)}
 	for {
-		err := c.operations.Do(ctx, op, func(ctx context.Context) error { return c.checkPod(ctx, pod, requested) })
+		err := c.operations.Do(ctx, op, look)
 		switch {
 		case err == nil, ctx.Err() != nil:
 			return
@@ -153,9 +206,7 @@ func (c *checker) check(ctx context.Context, pod attachment.PodRef, requested bo
 // checkPod runs CHECK for all attachments of a pod while no other operation on it runs, and
 // reports the results. It returns an error if it was interrupted.
 func (c *checker) checkPod(ctx context.Context, pod attachment.PodRef, requested bool) error {
-	records := slices.DeleteFunc(checkpoint.Networks(c.store.ForPod(pod.UID)), func(r checkpoint.Record) bool {
-		return r.LiveIn != "" && r.Phase != checkpoint.Attached // an edit is adding it
-	})
+	records := c.recordsOf(pod)
 	if len(records) == 0 || c.watch.deleting(pod) {
 		return nil
 	}
@@ -165,8 +216,10 @@ func (c *checker) checkPod(ctx context.Context, pod attachment.PodRef, requested
 		}
 		return nil
 	}
+	c.lookAt(pod, records)
 	results := map[checkpoint.Key]checkResult{}
 	for _, r := range records {
+		c.takeNews(r) // the report below has them
 		results[r.Key()] = c.checkOne(ctx, r)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -177,6 +230,14 @@ func (c *checker) checkPod(ctx context.Context, pod attachment.PodRef, requested
 	return nil
 }
 
+// recordsOf returns the records of the networks that a pod is to have, without those that an edit is adding, which may fail
+// for as long as the pod runs.
+func (c *checker) recordsOf(pod attachment.PodRef) []checkpoint.Record {
+	return slices.DeleteFunc(checkpoint.Networks(c.store.ForPod(pod.UID)), func(r checkpoint.Record) bool {
+		return r.LiveIn != "" && r.Phase != checkpoint.Attached
+	})
+}
+
 // uncheckable reports whether a record is not attached, or its sandbox is gone.
 func (c *checker) uncheckable(r checkpoint.Record) bool {
 	return r.Phase != checkpoint.Attached || !c.attacher.SandboxAlive(r)
@@ -184,25 +245,65 @@ func (c *checker) uncheckable(r checkpoint.Record) bool {
 
 // checkResult is the result of a CHECK of one attachment.
 type checkResult struct {
-	// err is what is not as ADD has made it, or nil.
-	err error
+	// err is what is not as ADD has made it, or nil. lost is true if it is not there any more, and otherwise
+	// a CHECK says so.
+	err  error
+	lost bool
+	// doubt is the error of a CHECK that proves nothing, because of why.
+	doubt error
+	why   string
+	// silent is true if there is nothing to tell.
+	silent bool
 	// unchecked are the plugins that implement no CHECK.
 	unchecked []string
 }
 
-// checkOne runs CHECK for one record. It runs it twice if the first one gets no answer, which
+// checkOne runs CHECK for one record that has lost nothing. It runs it twice if the first one gets no answer, which
 // means nothing for the pod.
 func (c *checker) checkOne(ctx context.Context, r checkpoint.Record) checkResult {
+	if err := c.lost(r); err != nil {
+		return checkResult{err: err, lost: true}
+	}
 	result := c.runCheck(ctx, r)
 	if result.err != nil && cniexec.Transient(result.err) && background.Sleep(ctx, checkPause) {
 		result = c.runCheck(ctx, r)
+	}
+	return c.weigh(r, result)
+}
+
+// weigh doubts a failure unless a CHECK of the same network has passed since the driver was started, for a pod with the
+// same networks, or the plugin is right that something is missing, and while the pod has renamed an interface. Once one
+// passes, it checks again those that it has doubted.
+func (c *checker) weigh(r checkpoint.Record, result checkResult) checkResult {
+	network := networkOfPods{r.Attachment.Network, networksOf(c.store.ForPod(r.Pod.UID))}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l, looked := c.looks[r.Key()]
+	switch {
+	case result.err != nil && looked && len(l.never) > 0:
+		l.lost, l.reported, l.never = l.never, l.never, nil
+		c.looks[r.Key()] = l
+		return checkResult{err: l.err(), lost: true}
+	case result.err == nil:
+		c.passed[network] = true
+		for _, pod := range c.doubted[network] {
+			c.background.Go(func(ctx context.Context) { c.check(ctx, pod) })
+		}
+		delete(c.doubted, network)
+	case l.renamed:
+		result.err, result.doubt, result.why = nil, result.err, "the pod has renamed an interface that its plugins look for"
+	case !c.passed[network]:
+		if !slices.Contains(c.doubted[network], r.Pod) {
+			c.doubted[network] = append(c.doubted[network], r.Pod)
+		}
+		result.err, result.doubt, result.why = nil, result.err, "has not passed for any pod with the same networks since the driver was started"
 	}
 	return result
 }
 
 // runCheck runs CHECK once for one record. An error of a plugin gets the code AttachmentChanged.
 func (c *checker) runCheck(ctx context.Context, r checkpoint.Record) checkResult {
-	result := r.Result
+	result := attach.WithoutHostAddresses(r.Result)
 	if slices.ContainsFunc(c.store.ForPod(r.Pod.UID), func(r checkpoint.Record) bool { return r.Attachment.DefaultRoute != nil }) {
 		result = attach.WithoutDefaultRoutes(result)
 	}
@@ -210,5 +311,5 @@ func (c *checker) runCheck(ctx context.Context, r checkpoint.Record) checkResult
 	if err == nil {
 		err = c.attacher.CheckDefaultRoute(r)
 	}
-	return checkResult{reason.Wrap(reason.AttachmentChanged, err), unchecked}
+	return checkResult{err: reason.Wrap(reason.AttachmentChanged, err), unchecked: unchecked}
 }

@@ -152,7 +152,7 @@ func TestCheckAtStartFails(t *testing.T) {
 		drivertest.Same(t, "plugins", bothChecked, w.k.Calls)
 		events := eventsOf(t, w.Driver)
 		drivertest.Same(t, "number of events", 1, len(events))
-		drivertest.WantReasonIn(t, events[0], reason.AttachmentChanged, "Warning FailedCheckNetwork ", "network default/blue (net2)", "the address is gone (CNI code 999)", "delete it")
+		drivertest.WantReasonIn(t, events[0], reason.AttachmentChanged, "Warning "+reason.EventFailedCheckNetwork+" ", "network default/blue (net2)", "the address is gone (CNI code 999)")
 		drivertest.Same(t, "conditions", []string{"a net1 Attached repair=true", "a net2 CheckFailed repair=true"}, w.conditions())
 		drivertest.Same(t, "phases", bothAttached, w.phases())
 		if err := w.create(t, 1); err != nil {
@@ -170,7 +170,7 @@ func TestCheckAtStartOfAHalfAttachedPod(t *testing.T) {
 			if s := drivertest.SandboxNo(1); half {
 				s.Cookie = drivertest.CookieOf(s.NetNS)
 				all := w.store.All()
-				if err := w.store.MarkAttaching(checkpoint.Keys(all), s); err != nil {
+				if err := w.store.MarkAttaching(checkpoint.Keys(all), s, nil); err != nil {
 					t.Fatal(err)
 				}
 				if err := w.store.MarkAttached(checkpoint.Added{Key: all[0].Key(), Result: json.RawMessage(`{}`)}); err != nil {
@@ -229,8 +229,8 @@ func TestCheckOnDemandOfWhatIsNotAttached(t *testing.T) {
 
 func TestWhatHasNoCheckSaysSo(t *testing.T) {
 	d := newDriver(t)
-	drivertest.WantError(t, fmt.Errorf("%s", d.checker.checkedMessage(attachment.Attachment{Interface: "old0"}, nil)), "old0", "before 0.4.0", "disableCheck")
-	drivertest.WantError(t, fmt.Errorf("%s", d.checker.checkedMessage(attachment.Attachment{Interface: "net1"}, []string{"macvlan"})), "net1", "in part at most", "plugin macvlan, or its IPAM plugin, implements no CHECK")
+	drivertest.WantReasonIn(t, d.checker.checkedMessage(attachment.Attachment{Interface: "old0"}, nil), "", "old0", "0.4.0", "disableCheck")
+	drivertest.WantReasonIn(t, d.checker.checkedMessage(attachment.Attachment{Interface: "net1"}, []string{"macvlan"}), "", "net1", "plugin macvlan")
 }
 
 // TestRequestsCheck checks that only a new value on the same pod requests a CHECK.
@@ -282,9 +282,10 @@ func TestCheckIsRetried(t *testing.T) {
 	inAttachedWorld(t, func(t *testing.T, w *world) {
 		slow := &ward{Kernel: w.k, slow: func(ctx context.Context) error { background.Sleep(ctx, time.Second); return context.Cause(ctx) }}
 		w.operations.Plugins = slow
-		w.checker.checkOnDemand(drivertest.Web)
-		w.checker.checkOnDemand(drivertest.Web)
-		synctest.Wait()
+		for range 2 {
+			w.checker.checkOnDemand(drivertest.Web)
+			synctest.Wait()
+		}
 		unlock, err := w.operations.Lock(t.Context(), drivertest.Web.UID)
 		if err != nil {
 			t.Fatal(err)
@@ -294,6 +295,22 @@ func TestCheckIsRetried(t *testing.T) {
 		after(2*time.Second + checkPause + 2*time.Second)
 		drivertest.Same(t, "events", 4, len(eventsOf(t, w.Driver)))
 		drivertest.Same(t, "at a time", 1, slow.most)
+	})
+}
+
+// TestManyRequestsAreOneCheck checks that requests while a CHECK runs make one more, however many a tenant sends.
+func TestManyRequestsAreOneCheck(t *testing.T) {
+	inAttachedWorld(t, func(t *testing.T, w *world) {
+		w.operations.Plugins = &ward{Kernel: w.k, slow: func(ctx context.Context) error { background.Sleep(ctx, time.Second); return context.Cause(ctx) }}
+		for range 100 {
+			w.checker.checkOnDemand(drivertest.Web)
+			synctest.Wait()
+		}
+		after(time.Hour)
+		drivertest.Same(t, "plugins", slices.Concat(bothChecked, bothChecked), w.k.Calls)
+		w.checker.checkOnDemand(drivertest.Web)
+		after(time.Hour)
+		drivertest.Same(t, "plugins after another request", 6, len(w.k.Calls))
 	})
 }
 
@@ -324,7 +341,7 @@ func TestCheckWithoutAnAnswerIsRetried(t *testing.T) {
 		if len(events) != 2 || events[0] != "Normal CheckedNetwork network default/blue (net1) is as it was attached" {
 			t.Fatalf("events %q", events)
 		}
-		drivertest.WantReasonIn(t, events[1], reason.AttachmentChanged, "Warning FailedCheckNetwork ", "default/blue (net2)", "no lease yet (CNI code 11)")
+		drivertest.WantReasonIn(t, events[1], reason.AttachmentChanged, "Warning "+reason.EventFailedCheckNetwork+" ", "default/blue (net2)", "no lease yet (CNI code 11)")
 	})
 }
 
@@ -408,8 +425,25 @@ func TestCheckAfterTheDefaultRouteMoved(t *testing.T) {
 		if err := w.store.DeleteClaim("asking", w.store.ForClaim("asking")[0].Pod.UID); err != nil {
 			t.Fatal(err)
 		}
-		if err := check(attachedRecordIn(sandbox, drivertest.BridgeResult)); err != nil || w.k.Checked[2] != drivertest.BridgeResult {
+		if err := check(attachedRecordIn(sandbox, drivertest.BridgeResult)); err != nil || !strings.Contains(w.k.Checked[2], "0.0.0.0/0") {
 			t.Errorf("without a request: %v, the plugin was asked about %s", err, w.k.Checked[2])
+		}
+	})
+}
+
+// TestCheckHasNoAddressesOfTheHost checks that plugins are not asked about the hardware addresses of the host's
+// interfaces, because that of a bridge changes with other pods.
+func TestCheckHasNoAddressesOfTheHost(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		r := attachedRecordIn(drivertest.SandboxNo(1), drivertest.BridgeResult)
+		if err := locked(t, w.Driver, r.Pod, func(ctx context.Context) error { return w.checker.runCheck(ctx, r).err }); err != nil {
+			t.Fatal(err)
+		}
+		got := w.k.Checked[0]
+		for part, want := range map[string]bool{"02:00:00:00:00:01": false, "02:00:00:00:00:02": false, "02:00:00:00:00:03": true, `"name":"br0"`: true} {
+			if strings.Contains(got, part) != want {
+				t.Errorf("the plugin was asked about %s, want %s in it: %t", got, part, want)
+			}
 		}
 	})
 }

@@ -18,13 +18,13 @@ import (
 	"github.com/nadra-dev/nadra/pkg/driver/internal/podlog"
 )
 
-// report reports the results of a CHECK of all attachments of a pod: on every claim, unless
+// report reports the results for all attachments of a pod: on every claim, unless
 // it shows them already, and by events. A CHECK that succeeds is an event only for an owner
 // who has requested it. The pod is locked.
 func (c *checker) report(ctx context.Context, pod attachment.PodRef, records []checkpoint.Record, results map[checkpoint.Key]checkResult, requested bool) {
 	state := func(r checkpoint.Record) claimstatus.Device {
-		if err := results[r.Key()].err; err != nil {
-			return claimstatus.CheckFailed(r, cniresult.Message(err))
+		if result := results[r.Key()]; result.err != nil {
+			return claimstatus.CheckFailed(r, result.what())
 		}
 		return claimstatus.Attached(r)
 	}
@@ -34,16 +34,54 @@ func (c *checker) report(ctx context.Context, pod attachment.PodRef, records []c
 	}
 	for _, r := range records {
 		at := r.Attachment
-		switch err := results[r.Key()].err; {
-		case err != nil:
-			podlog.ForRecord(ctx, r).Info("CHECK of an attachment fails", "reason", cniresult.Message(err))
+		switch result := results[r.Key()]; {
+		case result.silent:
+		case result.lost:
+			podlog.ForRecord(ctx, r).Info("An attachment is not as it was made", "reason", result.what())
 			c.events.Pod(pod, corev1.EventTypeWarning, reason.EventFailedCheckNetwork, fmt.Sprintf(
-				"CHECK of network %s (%s) fails: %s; the pod is left as it is: to have it attached again, delete it",
-				at.Network, at.Interface, truncate.Text(cniresult.Message(err), events.MaxMessage/2)))
+				"network %s (%s) is not as it was attached: %s; the pod is left as it is: to have it attached again, delete it",
+				at.Network, at.Interface, truncate.Text(result.what(), events.MaxMessage/2)))
+		case result.err != nil:
+			podlog.ForRecord(ctx, r).Info("CHECK of an attachment fails", "reason", result.what())
+			c.events.Pod(pod, corev1.EventTypeWarning, reason.EventFailedCheckNetwork, fmt.Sprintf(
+				"network %s (%s): %s; the pod is left as it is",
+				at.Network, at.Interface, truncate.Text(result.what(), events.MaxMessage/2)))
+		case result.doubt != nil:
+			podlog.ForRecord(ctx, r).Info("CHECK of an attachment fails, and proves nothing", "reason", result.why+": "+cniresult.Message(result.doubt))
+			if requested {
+				c.events.Pod(pod, corev1.EventTypeNormal, reason.EventCheckedNetwork, fmt.Sprintf(
+					"network %s (%s): its CHECK fails, and %s, so it proves nothing: %s",
+					at.Network, at.Interface, result.why, truncate.Text(cniresult.Message(result.doubt), events.MaxMessage/2)))
+			}
 		case requested:
-			c.events.Pod(pod, corev1.EventTypeNormal, reason.EventCheckedNetwork, c.checkedMessage(at, results[r.Key()].unchecked))
+			c.events.Pod(pod, corev1.EventTypeNormal, reason.EventCheckedNetwork, c.checkedMessage(at, result.unchecked))
 		}
 	}
+}
+
+// what returns what is not as it was made, for a message.
+func (r checkResult) what() string {
+	if r.lost {
+		return cniresult.Message(r.err)
+	}
+	return "its CHECK fails: " + cniresult.Message(r.err)
+}
+
+// checkLost reports what a pod's attachments have lost, or have again, since the latest report.
+func (c *checker) checkLost(ctx context.Context, pod attachment.PodRef) {
+	c.do(ctx, pod, func(ctx context.Context) error {
+		records := c.recordsOf(pod)
+		if c.watch.deleting(pod) || slices.ContainsFunc(records, c.uncheckable) {
+			return nil
+		}
+		results := map[checkpoint.Key]checkResult{}
+		for _, r := range records {
+			lost, news := c.takeNews(r)
+			results[r.Key()] = checkResult{err: c.latest(r), lost: lost, silent: !news}
+		}
+		c.report(ctx, pod, records, results, true)
+		return nil
+	})
 }
 
 // checkedMessage returns the text of the event for a CHECK that has succeeded.

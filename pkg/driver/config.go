@@ -51,8 +51,6 @@ type Config struct {
 	// AddTimeout and DelTimeout limit one ADD or DEL of a plugin chain, which is then ended
 	// and tried again. IPAM plugins that wait longer by themselves have more time.
 	AddTimeout, DelTimeout time.Duration
-	// NetworkStatusWait makes containers wait until the pod's network-status is stored.
-	NetworkStatusWait bool
 	// KubeletPluginsDir and KubeletRegistryDir are the kubelet's directories of the same
 	// names. The paths must be the host's.
 	KubeletPluginsDir, KubeletRegistryDir string

@@ -169,7 +169,8 @@ func (c *containerCheck) check(ctx context.Context, claims []*resourceapi.Resour
 	}
 	name := references.nameOf(claims[0])
 	return reason.Errorf(reason.ContainerWithoutClaim, "pod %s/%s: nothing would hold container %s until the pod's networks are attached, because resources.claims of it names no claim with networks: "+
-		"add {name: %s} there, in every container and init container, or have nadra's webhook do it (label the namespace)",
+		"create the pod again with {name: %s} there, in every container and init container; a copy of a pod (kubectl debug --copy-to) gets it with --keep-annotations. "+
+		"Where nadra's webhook is installed and answers, it completes both",
 		pod.Namespace, pod.Name, strings.Join(ungated, ", "), name)
 }
 

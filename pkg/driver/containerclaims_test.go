@@ -91,7 +91,7 @@ func TestPrepareRefusesUngatedContainers(t *testing.T) {
 			see(t, d, pod)
 		}
 		claims := []*resourceapi.ResourceClaim{c}
-		drivertest.WantReason(t, d.preparer.prepare(t.Context(), claims)[c.UID], reason.PodNotRead, "pod default/web", "does not name all claims")
+		drivertest.WantReason(t, d.preparer.prepare(t.Context(), claims)[c.UID], reason.PodNotRead, "pod default/web")
 
 		pod := referencing(nil, []corev1.ResourceClaim{{Name: "net"}})
 		pod.Status.ResourceClaimStatuses = nil
@@ -102,7 +102,7 @@ func TestPrepareRefusesUngatedContainers(t *testing.T) {
 			seen.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "net", ResourceClaimName: &c.Name}}
 			seeWeb(seen)
 		}()
-		drivertest.WantReason(t, d.preparer.prepare(t.Context(), claims)[c.UID], reason.ContainerWithoutClaim, "pod default/web", "container a ", "{name: net}")
+		drivertest.WantReason(t, d.preparer.prepare(t.Context(), claims)[c.UID], reason.ContainerWithoutClaim, "pod default/web", "container a ", "{name: net}", "--keep-annotations")
 		drivertest.Same(t, "records", 0, len(d.store.All()))
 
 		whole := referencing([]corev1.ResourceClaim{{Name: "net"}}, []corev1.ResourceClaim{{Name: "net"}})
@@ -125,7 +125,7 @@ func TestPrepareAsksForThePodThatTheWatchLacks(t *testing.T) {
 		kube := fake.NewClientset(pod)
 		d := newDriverWith(t, setup{clients: func(c *Clients) { c.Kube = kube }, checkContainers: true}, nad("blue", blueConf))
 		claims := []*resourceapi.ResourceClaim{c}
-		drivertest.WantReason(t, d.preparer.prepare(t.Context(), claims)[c.UID], reason.PodNotRead, "pod default/web", "does not name all claims")
+		drivertest.WantReason(t, d.preparer.prepare(t.Context(), claims)[c.UID], reason.PodNotRead, "pod default/web")
 		same := pod.DeepCopy()
 		same.UID = types.UID(drivertest.Web.UID)
 		if err := kube.Tracker().Update(corev1.SchemeGroupVersion.WithResource("pods"), same, same.Namespace); err != nil {

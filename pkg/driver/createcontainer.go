@@ -22,7 +22,8 @@ import (
 // whose network-status is late, unless the gate is to hold it: the pod is being attached and
 // nothing has failed yet, or the status has just been sent. After a refusal here the kubelet
 // asks again every 11–15 s, also for pods that are never restarted, and at once when the networks
-// are attached. For those a refusal by the gate is final, so their containers do not reach it before
+// are attached. A request after a failure begins another attempt, and uses its success. For pods that are
+// never restarted a refusal by the gate is final, so their containers do not reach it before
 // all is there: CreateContainer waits for that as long as a hook may, and then refuses. A
 // container that lacks the gate for one of the awaited networks gets it here.
 func (h *hooks) CreateContainer(ctx context.Context, pod *nri.PodSandbox, container *nri.Container) (*nri.ContainerAdjustment, []*nri.ContainerUpdate, error) {
@@ -54,33 +55,45 @@ func (h *hooks) CreateContainer(ctx context.Context, pod *nri.PodSandbox, contai
 }
 
 // recorded returns an error unless the records of the pod decide about its containers: they are being
-// written, or those of a pod without a claim, or of claims that have moved to it, could not be.
+// written, or those of a pod without a claim, or of claims that have moved to it, could not be. It has them
+// written again.
 func (h *hooks) recorded(ctx context.Context, s liveSandbox, gated []string) error {
-	j := h.jobs.of(s.Sandbox)
-	if j != nil {
-		received(ctx, h, j.prepared)
+	for begun := false; ; begun = true {
+		if j := h.jobs.of(s.Sandbox); j != nil {
+			received(ctx, h, j.prepared)
+			if j.running() && !j.isRecorded() {
+				return fmt.Errorf("the networks of pod %s are being prepared: %w", s.Pod, j.why())
+			}
+		}
+		lacks, begin, err := h.lacks(s, gated)
+		if err != nil || begin == nil {
+			return err
+		}
+		if j := h.jobs.attempt(s.Sandbox, begin); begun || !j.running() {
+			return fmt.Errorf("pod %s, %s in sandbox %.12s: %w", s.Pod, lacks, s.ID, j.why())
+		}
 	}
-	if j != nil && j.running() && !j.isRecorded() {
-		return reason.Errorf(reason.AttachRunning, "the networks of pod %s are being prepared", s.Pod)
-	}
+}
+
+// lacks returns what a pod lacks whose records do not decide about its containers, and what begins to write
+// them, which is nil if they do.
+func (h *hooks) lacks(s liveSandbox, gated []string) (what string, begin func() *job, err error) {
 	if moved, err := h.preparer.moved.of(s, gated); err != nil {
-		return err
+		return "", nil, err
 	} else if moved {
-		cause := h.notAttached(j, func() { h.takeClaims(s, false) })
-		return fmt.Errorf("pod %s lacks the networks of its claims, which were another pod's, in sandbox %.12s: %w", s.Pod, s.ID, cause)
+		return "whose claims were another pod's, lacks their networks", func() *job { return h.takeClaims(s, false) }, nil
 	}
 	if slices.ContainsFunc(h.store.ForPod(s.Pod.UID), func(r checkpoint.Record) bool { return !r.DeviceOnly && !r.Unclaimed() }) {
-		return nil
+		return "", nil, nil
 	}
 	live, err := h.unclaimed.live(s)
 	if err != nil || !live.pending {
-		return err
+		return "", nil, err
 	}
 	if _, known := h.unclaimed.owner.attaches(); live.static && !known {
-		return nil // the API server may need it
+		return "", nil, nil // the API server may need it
 	}
-	cause := h.notAttached(j, func() { h.unclaimed.attach(live, false) })
-	return fmt.Errorf("pod %s, which has no claim, lacks the networks of its annotation in sandbox %.12s: %w", s.Pod, s.ID, cause)
+	return "which has no claim, lacks the networks of its annotation", func() *job { return h.unclaimed.attach(live, false) }, nil
 }
 
 // withGate returns the change of a container that brings the gate for the awaited networks for which it
@@ -108,24 +121,32 @@ func ungated(container *nri.Container, ofPod []checkpoint.Record, sandboxID stri
 	return lacking
 }
 
+// quickTry is the age of a pod's attach up to which CreateContainer waits for the first try if the gate may hold the
+// container. Most that fail do so sooner, and the container usually comes when half of the time is over.
+const quickTry = 300 * time.Millisecond
+
 // admit decides about a new container by the records of its pod. It returns an error if the container
-// is refused.
+// is refused. If the pod's networks are being attached, it waits for the first try.
 func (h *hooks) admit(ctx context.Context, sandbox attachment.Sandbox, container *nri.Container) (metrics.Outcome, error) {
+	missing := h.attacher.Missing(sandbox)
 	j := h.jobs.of(sandbox)
+	if sandbox.NetNS != "" && slices.ContainsFunc(h.store.ForPod(sandbox.Pod.UID), missing) {
+		j = h.jobs.attempt(sandbox, func() *job { return h.jobs.attach(sandbox, nil, false) })
+	}
 	// Nothing restarts an ephemeral container. It has no claim, and so lacks the gate for the pod's.
 	mayHold := h.gateMayHold(sandbox.Pod) && !slices.ContainsFunc(ungated(container, h.store.ForPod(sandbox.Pod.UID), sandbox.ID),
 		func(uid string) bool { return uid != sandbox.Pod.UID })
-	if !mayHold {
-		h.awaitStatus(ctx, sandbox.Pod, j)
-	} else if j != nil && j.hold() {
+	leave := mayHold && (j == nil || !h.jobs.doubtful(j)) // to the gate
+	h.awaitTry(ctx, sandbox.Pod, j, leave)
+	if leave && j != nil && j.hold() {
 		return metrics.Held, nil
 	}
 	records := h.store.ForPod(sandbox.Pod.UID)
-	if i := slices.IndexFunc(records, h.attacher.Missing(sandbox)); i >= 0 {
+	if i := slices.IndexFunc(records, missing); i >= 0 {
 		if sandbox.NetNS == "" && (j == nil || !j.running()) {
 			return metrics.Refused, notAttachedError(records[i], sandbox, attach.NoNamespaceError(sandbox, checkpoint.Networks(records)))
 		}
-		return metrics.Refused, notAttachedError(records[i], sandbox, h.notAttached(j, func() { h.jobs.attach(sandbox, nil, false) }))
+		return metrics.Refused, notAttachedError(records[i], sandbox, j.why())
 	}
 	if !slices.ContainsFunc(records, networkstatus.Missing) {
 		return metrics.Passed, nil
@@ -142,13 +163,19 @@ func (h *hooks) admit(ctx context.Context, sandbox attachment.Sandbox, container
 	return metrics.Refused, statusError(sandbox.Pod, waited, status.Err)
 }
 
-// awaitStatus waits until the first try of a job has ended, and then until the API server has
-// stored the pod's network-status, as long as a hook may. j is nil if nothing attaches the pod.
-func (h *hooks) awaitStatus(ctx context.Context, pod attachment.PodRef, j *job) {
+// awaitTry waits until the first try of a job has ended, for a short time if the gate may hold the container
+// after it. Otherwise it then waits until the API server has stored the pod's network-status, as long as a
+// hook may. j is nil if nothing attaches the pod.
+func (h *hooks) awaitTry(ctx context.Context, pod attachment.PodRef, j *job, mayHold bool) {
+	if mayHold && j != nil {
+		short, cancel := context.WithDeadline(ctx, j.begun.Add(quickTry))
+		defer cancel()
+		ctx = short
+	}
 	if j != nil {
 		received(ctx, h, j.tried)
 	}
-	if status, found := h.networkStatus.Pending(pod); found && slices.ContainsFunc(h.store.ForPod(pod.UID), networkstatus.Missing) {
+	if status, found := h.networkStatus.Pending(pod); found && !mayHold && slices.ContainsFunc(h.store.ForPod(pod.UID), networkstatus.Missing) {
 		received(ctx, h, status.Stored)
 	}
 }
@@ -183,26 +210,6 @@ func statusError(pod attachment.PodRef, waited time.Duration, cause error) error
 		err = fmt.Errorf("%w: %w", err, cause)
 	}
 	return reason.Wrap(reason.StatusNotStored, err)
-}
-
-// notAttached returns why a sandbox is not attached. After a final failure it begins again: if the
-// cause is repaired, nobody needs to delete the pod. j is the latest attempt, or nil.
-func (h *hooks) notAttached(j *job, again func()) error {
-	if j == nil {
-		again()
-		return errNotBegun
-	}
-	_, cause := j.failure()
-	if j.running() {
-		if cause == nil {
-			return reason.Errorf(reason.AttachRunning, "its plugins are running, for %s at most", j.operation().Limit)
-		}
-		return reason.Errorf(reason.AttachRunning, "it is being tried again after: %w", cause)
-	}
-	if !j.fresh() {
-		again()
-	}
-	return cause
 }
 
 // notAttachedError returns the error for a pod that lacks an attachment in a sandbox.

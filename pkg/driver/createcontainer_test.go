@@ -2,7 +2,10 @@ package driver
 
 import (
 	"context"
-	"strings"
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +14,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
+	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 )
 
@@ -25,9 +30,7 @@ func TestCreateContainerRefusesAnUnattachedPod(t *testing.T) {
 		t.Errorf("a pod without claims: %v", err)
 	}
 	prepare(t, d, claim("a", "blue"))
-	if err := create("sandbox-1"); err == nil || !strings.Contains(err.Error(), "default/blue (net1)") {
-		t.Errorf("prepared only: %v", err)
-	}
+	drivertest.WantError(t, create("sandbox-1"), "pod default/web ", "default/blue (net1)")
 	if err := attachOnce(t, d, drivertest.SandboxNo(1)); err != nil {
 		t.Fatal(err)
 	}
@@ -39,15 +42,203 @@ func TestCreateContainerRefusesAnUnattachedPod(t *testing.T) {
 	}
 }
 
-// TestCreateContainerAttachesWhatNoHookHasSeen checks that CreateContainer refuses, and attaches, so
-// that the next request succeeds.
+// TestCreateContainerAttachesWhatNoHookHasSeen checks that CreateContainer attaches a sandbox of which no
+// hook has heard, and that the first request succeeds unless that takes long.
 func TestCreateContainerAttachesWhatNoHookHasSeen(t *testing.T) {
+	for name, took := range map[string]time.Duration{"quickly": quickTry / 2, "slowly": 3 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.k.Slow = func(ctx context.Context) error { time.Sleep(took / 2); return ctx.Err() } // each of two networks
+				err := w.create(t, 1)
+				if name == "slowly" { // a pod of which nothing is known may restart no container
+					drivertest.WantReason(t, err, reason.AttachNotBegun, "pod default/web")
+					synctest.Wait()
+					time.Sleep(took)
+					w.refill()
+					err = w.create(t, 1)
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// TestContainersOfAFailingNetworkAreNotHeld checks that after a failure no container is left to the gate,
+// whose refusal would cost the kubelet's back-off, until the network is attached again: CreateContainer
+// refuses it instead, with the cause.
+func TestContainersOfAFailingNetworkAreNotHeld(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		drivertest.WantReason(t, w.create(t, 1), reason.AttachNotBegun, "pod default/web")
+		knowsPod(t, w.Driver, corev1.RestartPolicyAlways)
+		w.k.Slow = func(context.Context) error { time.Sleep(2 * time.Second); return drivertest.Final("no such VLAN") }
+		if err := w.RunPodSandbox(t.Context(), podNo(1)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Second)
 		synctest.Wait()
+		w.k.Slow = func(context.Context) error { time.Sleep(2 * time.Second); return nil }
+		time.Sleep(2 * freshFailure)
+		for range 2 { // the second request finds the attempt under way
+			drivertest.WantReason(t, w.create(t, 1), reason.AttachRunning, "default/blue (net1)", "no such VLAN")
+		}
+		time.Sleep(4 * time.Second)
+		synctest.Wait()
+		drivertest.Same(t, "plugins", slices.Concat(w.k.Calls[:2], bothAdded), w.k.Calls)
 		if err := w.create(t, 1); err != nil {
 			t.Error(err)
 		}
+		if err := w.RunPodSandbox(t.Context(), podNo(2)); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.create(t, 2); err != nil {
+			t.Errorf("the network works again, and the container is not held: %v", err)
+		}
+		time.Sleep(4 * time.Second)
+	})
+}
+
+// TestFailureOfOneRequestIsNotTheNetworks fails the attach of a pod that requests an address. The containers of the
+// network's other pods are held as before: a tenant must not slow down others by a request that cannot be met.
+func TestFailureOfOneRequestIsNotTheNetworks(t *testing.T) {
+	for name, proven := range map[string]int{"plain": 0, "with an address": 1} {
+		inWorld(t, func(t *testing.T, w *world) {
+			if proven == 1 {
+				renewed := map[checkpoint.Key]attachment.Attachment{}
+				for _, r := range w.store.All() {
+					r.Attachment.CNIArgs = [][2]string{{"IP", "10.0.0.5"}}
+					renewed[r.Key()] = r.Attachment
+				}
+				keys := checkpoint.Keys(w.store.All())
+				if err := errors.Join(w.store.MarkAttaching(keys, drivertest.SandboxNo(9), renewed), w.store.MarkDetached(keys...)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w.k.Fail("ADD net1", drivertest.Final("taken"))
+			if err := w.RunPodSandbox(t.Context(), podNo(1)); err == nil {
+				t.Fatal("attached")
+			}
+			drivertest.Same(t, name+": proven networks", proven, len(w.jobs.proven))
+		})
+	}
+}
+
+// TestContainersOfARefusedPodAreNotHeld checks that no container is left to the gate while the pod's records have the
+// refusal of an earlier attach, of another sandbox or by another driver: the gate would refuse it at once.
+func TestContainersOfARefusedPodAreNotHeld(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		knowsPod(t, w.Driver, corev1.RestartPolicyAlways)
+		if err := w.store.MarkRefused(checkpoint.Keys(w.store.All()), "no such VLAN"); err != nil {
+			t.Fatal(err)
+		}
+		unlock, err := w.operations.Lock(t.Context(), drivertest.Web.UID) // by the end of the pod's earlier sandbox
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.RunPodSandbox(t.Context(), podNo(1)); err != nil {
+			t.Fatal(err)
+		}
+		drivertest.WantReason(t, w.create(t, 1), reason.AttachRunning)
+		unlock()
+		synctest.Wait()
+		if err := w.create(t, 1); err != nil {
+			t.Errorf("attached: %v", err)
+		}
+	})
+}
+
+// TestRefusalAfterAReboot checks that a refusal replaces one of an earlier boot, which the gate does not heed.
+func TestRefusalAfterAReboot(t *testing.T) {
+	dir := t.TempDir()
+	before, _, err := checkpoint.Open(dir, "boot-0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	drivertest.PrepareWeb(t, before, []string{"net1"})
+	if err := before.MarkRefused(checkpoint.Keys(before.All()), "no such VLAN"); err != nil {
+		t.Fatal(err)
+	}
+	before.WaitSynced()
+	now, _, err := checkpoint.Open(dir, "boot-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := newDriverWith(t, setup{env: func(e *environment) { e.store = now }})
+	d.jobs.refuse(t.Context(), drivertest.SandboxNo(1), errors.New("no such bridge"))
+	r := now.All()[0]
+	drivertest.Same(t, "refusal", "no such bridge", r.Refusal)
+	drivertest.Same(t, "refused in this boot", true, r.Refused("boot-1"))
+}
+
+// TestFailureInOneNamespaceIsNotThatOfOthers fails the attach of a pod to a network that pods of other namespaces have, too.
+// Only containers of its own namespace are not held any more: a tenant can make any network fail in his pods, for example
+// as interface "all", and must not slow down others. The latest of any number of networks are known.
+func TestFailureInOneNamespaceIsNotThatOfOthers(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		doubtful := map[string]bool{}
+		for i := range mostProven {
+			w.jobs.proven[networkIn{namespace: "noise", network: attachment.NetworkRef{Name: strconv.Itoa(i)}}] = true
+		}
+		attached := w.store.All()[:1]
+		attached[0].Phase, attached[0].Pod.Namespace = checkpoint.Attached, "other"
+		w.jobs.prove(attached)
+		before := maps.Clone(w.jobs.proven)
+		w.jobs.prove(attached)
+		drivertest.Same(t, "networks after one of them is proven again", before, w.jobs.proven)
+		drivertest.Same(t, "proven networks", mostProven, len(w.jobs.proven))
+		w.k.Fail("ADD net1", drivertest.Final("invalid name"))
+		if err := w.RunPodSandbox(t.Context(), podNo(1)); err == nil {
+			t.Fatal("attached")
+		}
+		for _, namespace := range []string{drivertest.Web.Namespace, "other"} {
+			p := w.store.All()[0].Prepared
+			p.Claim.UID, p.Pod = namespace+"-claim", attachment.PodRef{Namespace: namespace, Name: "next", UID: namespace + "-next"}
+			if err := w.store.Put([]attachment.Prepared{p}); err != nil {
+				t.Fatal(err)
+			}
+			doubtful[namespace] = w.jobs.doubtful(&job{sandbox: attachment.Sandbox{Pod: p.Pod}})
+		}
+		drivertest.Same(t, "doubtful", map[string]bool{drivertest.Web.Namespace: true, "other": false}, doubtful)
+	})
+}
+
+// TestCreateContainerWaitsForAQuickFailure checks that a first try that fails within quickTry fails the creation of the
+// container, and leaves none to the gate.
+func TestCreateContainerWaitsForAQuickFailure(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		knowsPod(t, w.Driver, corev1.RestartPolicyAlways)
+		w.k.Slow = func(context.Context) error { time.Sleep(quickTry / 2); return drivertest.Final("no such VLAN") }
+		if err := w.RunPodSandbox(t.Context(), podNo(1)); err != nil {
+			t.Fatal(err)
+		}
+		drivertest.WantReason(t, w.create(t, 1), reason.PluginFailed, "no such VLAN")
+	})
+}
+
+// TestUnprovenNetworksAreNotLeftToTheGate attaches to a network that no pod of the node has been attached to, by a slow
+// plugin: it may fail for ever, and a container that the gate refuses costs the kubelet's back-off. Later pods' containers
+// are left to the gate.
+func TestUnprovenNetworksAreNotLeftToTheGate(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		knowsPod(t, w.Driver, corev1.RestartPolicyAlways)
+		clear(w.jobs.proven)
+		w.k.Slow = func(ctx context.Context) error { time.Sleep(1500 * time.Millisecond); return ctx.Err() }
+		if err := w.RunPodSandbox(t.Context(), podNo(1)); err != nil {
+			t.Fatal(err)
+		}
+		drivertest.WantReason(t, w.create(t, 1), reason.AttachRunning, "pod default/web")
+		time.Sleep(4 * time.Second)
+		synctest.Wait()
+		if err := w.create(t, 1); err != nil {
+			t.Errorf("attached meanwhile: %v", err)
+		}
+		if err := w.RunPodSandbox(t.Context(), podNo(2)); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.create(t, 2); err != nil {
+			t.Errorf("the network works, and the container is not held: %v", err)
+		}
+		time.Sleep(4 * time.Second)
 	})
 }
 

@@ -48,37 +48,39 @@ func TestHealthOfADevice(t *testing.T) {
 	}
 	const healthy, unhealthy, unknown = kubeletplugin.HealthStatusHealthy, kubeletplugin.HealthStatusUnhealthy, kubeletplugin.HealthStatusUnknown
 	for name, tt := range map[string]struct {
-		record         checkpoint.Record
-		deleted        bool  // the NAD
-		withheld       error // the network
-		device         *hwdevices.Device
-		check          error
-		runtime        string
-		want           kubeletplugin.HealthStatus
-		says, saysNone string
+		record   checkpoint.Record
+		deleted  bool  // the NAD
+		withheld error // the network
+		device   *hwdevices.Device
+		check    error
+		runtime  string
+		want     kubeletplugin.HealthStatus
+		code     reason.Code
+		says     []string
+		saysNone string
 	}{
 		"all is well":             {record: healthRecord(), want: healthy},
 		"not yet attached":        {record: healthRecord(func(r *checkpoint.Record) { r.Phase, r.Sandbox = checkpoint.Prepared, nil }), want: healthy},
-		"the master is gone":      {record: healthRecord(), withheld: reason.Errorf(reason.MasterMissing, `interface "lan0" is not on the node`), want: unhealthy, says: `network default/blue cannot be attached on this node: [MasterMissing] interface "lan0"`},
-		"STATUS says no":          {record: healthRecord(), withheld: sick("the fabric manager is down"), want: unhealthy, says: "[PluginUnhealthy] a plugin answers STATUS with an error: the fabric manager is down"},
-		"the NAD is gone":         {record: healthRecord(), deleted: true, want: unknown, says: "NetworkAttachmentDefinition default/blue was deleted"},
-		"CHECK fails":             {record: healthRecord(exclusive), check: drivertest.Final("no address"), want: unhealthy, says: "CHECK of network default/blue (net1) fails: no address"},
+		"the master is gone":      {record: healthRecord(), withheld: reason.Errorf(reason.MasterMissing, `interface "lan0" is not on the node`), want: unhealthy, code: reason.MasterMissing, says: []string{"network default/blue ", `"lan0"`}},
+		"STATUS says no":          {record: healthRecord(), withheld: sick("the fabric manager is down"), want: unhealthy, code: reason.PluginUnhealthy, says: []string{"network default/blue ", "the fabric manager is down"}},
+		"the NAD is gone":         {record: healthRecord(), deleted: true, want: unknown, says: []string{"NetworkAttachmentDefinition default/blue "}},
+		"CHECK fails":             {record: healthRecord(exclusive), check: drivertest.Final("no address"), want: unhealthy, says: []string{"network default/blue (net1) ", "no address"}},
 		"the node is not nadra's": {record: healthRecord(), withheld: reason.Errorf(reason.NodeNotOwned, "not nadra's"), want: healthy},
 		"STATUS is not answered":  {record: healthRecord(), withheld: reason.Errorf(reason.StatusPending, "not yet"), want: healthy},
 		"CHECK fails for one of those that share the device": {record: healthRecord(), check: drivertest.Final("no address"), want: healthy},
 
 		"a function with a link":           {record: healthRecord(exclusive, hardware), device: function(inventory.LinkUp), want: healthy},
-		"a function without":               {record: healthRecord(exclusive, hardware), device: function(inventory.LinkDown), want: unhealthy, says: "the link of its PF lan9 (0000:01:00.0) is down"},
-		"a function that is gone":          {record: healthRecord(exclusive, hardware), device: function(inventory.LinkUp, func(d *hwdevices.Device) { d.Gone = true }), want: unhealthy, says: "not on the node any more"},
-		"a function that was never seen":   {record: healthRecord(exclusive, hardware), want: unknown, says: "not seen since"},
-		"a function without its network":   {record: healthRecord(exclusive, hardware), deleted: true, device: function(inventory.LinkUp), want: unknown, says: "was deleted"},
-		"unhealthy before unknown":         {record: healthRecord(exclusive, hardware), deleted: true, device: function(inventory.LinkDown), want: unhealthy, says: "link", saysNone: "deleted"},
+		"a function without":               {record: healthRecord(exclusive, hardware), device: function(inventory.LinkDown), want: unhealthy, code: reason.LinkDown, says: []string{"lan9 (0000:01:00.0)"}},
+		"a function that is gone":          {record: healthRecord(exclusive, hardware), device: function(inventory.LinkUp, func(d *hwdevices.Device) { d.Gone = true }), want: unhealthy},
+		"a function that was never seen":   {record: healthRecord(exclusive, hardware), want: unknown},
+		"a function without its network":   {record: healthRecord(exclusive, hardware), deleted: true, device: function(inventory.LinkUp), want: unknown, says: []string{"NetworkAttachmentDefinition default/blue "}},
+		"unhealthy before unknown":         {record: healthRecord(exclusive, hardware), deleted: true, device: function(inventory.LinkDown), want: unhealthy, code: reason.LinkDown, saysNone: "NetworkAttachmentDefinition"},
 		"a device without a network":       {record: healthRecord(exclusive, hardware, deviceOnly), device: function(inventory.LinkUp), want: healthy},
 		"a shared device, whatever a link": {record: healthRecord(hardware), device: function(inventory.LinkDown, func(d *hwdevices.Device) { d.Pool.DeviceType = pools.SharedRDMA }), want: healthy},
 
-		"the runtime is away":             {record: healthRecord(), runtime: "NRI is not connected", want: unhealthy, says: "NRI"},
-		"the runtime is away, and STATUS": {record: healthRecord(), runtime: "NRI is not connected", withheld: sick("down"), want: unhealthy, says: "STATUS", saysNone: "NRI"},
-		"more than a message may have":    {record: healthRecord(), withheld: sick(strings.Repeat("é", maxHealthMessage)), want: unhealthy, says: "…"},
+		"the runtime is away":             {record: healthRecord(), runtime: "NRI is not connected", want: unhealthy, says: []string{"NRI is not connected"}},
+		"the runtime is away, and STATUS": {record: healthRecord(), runtime: "NRI is not connected", withheld: sick("down"), want: unhealthy, code: reason.PluginUnhealthy, saysNone: "NRI"},
+		"more than a message may have":    {record: healthRecord(), withheld: sick(strings.Repeat("é", maxHealthMessage)), want: unhealthy, code: reason.PluginUnhealthy, says: []string{"…"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := healthFacts{runtimeLost: tt.runtime}
@@ -95,9 +97,10 @@ func TestHealthOfADevice(t *testing.T) {
 				t.Fatalf("devices %+v", got)
 			}
 			g := got[0]
-			if g.Health != tt.want || !strings.Contains(g.Message, tt.says) || (tt.says == "") != (g.Message == "") || len(g.Message) > maxHealthMessage {
-				t.Errorf("%s %q, want %s %q", g.Health, g.Message, tt.want, tt.says)
+			if g.Health != tt.want || (g.Health == healthy) != (g.Message == "") || len(g.Message) > maxHealthMessage {
+				t.Errorf("%s %q, want %s", g.Health, g.Message, tt.want)
 			}
+			drivertest.WantReasonIn(t, g.Message, tt.code, tt.says...)
 			if tt.saysNone != "" && strings.Contains(g.Message, tt.saysNone) {
 				t.Errorf("message %q", g.Message)
 			}
@@ -115,8 +118,8 @@ func TestHealthOfANetworkAmongOthers(t *testing.T) {
 		says []string
 	}{
 		"none is unhealthy":                {nil, healthy, nil},
-		"one is unhealthy":                 {[]string{"red"}, unknown, []string{"network default/red cannot", "other networks, which are not concerned"}},
-		"all are unhealthy":                {[]string{"red", "blue"}, unhealthy, []string{"network default/blue cannot", "network default/red cannot"}},
+		"one is unhealthy":                 {[]string{"red"}, unknown, []string{"network default/red "}},
+		"all are unhealthy":                {[]string{"red", "blue"}, unhealthy, []string{"network default/blue ", "network default/red "}},
 		"another of the NADs is unhealthy": {[]string{"green"}, healthy, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -137,6 +140,7 @@ func TestHealthOfANetworkAmongOthers(t *testing.T) {
 			if len(got) != 1 || got[0].Health != tt.want || (len(tt.says) == 0) != (got[0].Message == "") {
 				t.Fatalf("%+v, want %s", got, tt.want)
 			}
+			drivertest.Same(t, "reasons", len(tt.says), strings.Count(got[0].Message, reason.MasterMissing.Text("")))
 			for _, text := range tt.says {
 				if strings.Count(got[0].Message, text) != 1 {
 					t.Errorf("message %q, want %q once", got[0].Message, text)

@@ -45,7 +45,7 @@
 //	waitallowance.go    how long the hooks of all pods together may wait
 //	createcontainer.go  containers, which the gate may hold
 //	sandbox.go          converts NRI's sandboxes, and reads the annotation of pods
-//	multusentry.go      the default network's entry of network-status beside Multus
+//	multusentry.go      the default network's entries of network-status beside Multus
 //	unclaimed.go        attaches, or refuses, pods that name networks and have no claim
 //	unclaimedpolicy.go  which of the two
 //
@@ -68,6 +68,7 @@
 //	sweep.go       runs DELs that no call of kubelet or runtime triggers
 //	cnicache.go    cleans up the CNI cache, and plugins' garbage
 //	check.go       CHECK of what is attached
+//	checklook.go   whether what plugins have made is still there
 //	checkreport.go  reports the results of CHECKs
 //	report.go      reports everything else, by events and on claims
 //	ready.go       liveness and readiness

@@ -198,7 +198,7 @@ func TestPrepareNamesThePendingDELOfADevice(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		drivertest.WantReason(t, results["b-uid"].Err, reason.DeviceInUse, "the DEL of network default/blue for pod default/web is pending since", "the card does not answer")
+		drivertest.WantReason(t, results["b-uid"].Err, reason.DeviceInUse, "network default/blue ", "pod default/web ", "the card does not answer")
 		if k.CallCount() == before {
 			t.Error("the DEL was not retried")
 		}

@@ -9,6 +9,7 @@ import (
 
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	nadlisters "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/client/listers/k8s.cni.cncf.io/v1"
+	"k8s.io/klog/v2"
 
 	"github.com/nadra-dev/nadra/internal/podns"
 	"github.com/nadra-dev/nadra/pkg/attachment"
@@ -31,8 +32,8 @@ type environment struct {
 	store   *checkpoint.Store
 	plugins operations.Plugins
 	netns   attach.Netns
-	// defaultNetwork describes a sandbox's interface on the default network.
-	defaultNetwork func(context.Context, attachment.Sandbox) (*nadv1.NetworkStatus, error)
+	// defaultNetwork describes a sandbox's interfaces on the default network.
+	defaultNetwork func(context.Context, attachment.Sandbox) ([]*nadv1.NetworkStatus, error)
 	// isHost reports whether the network namespace at a path is the host's.
 	isHost func(netns string) bool
 	nads   nadSource
@@ -50,7 +51,7 @@ type nadSource interface {
 // outside of tests.
 type linkSource interface {
 	List() (map[string]publish.Link, error)
-	Watch(ctx context.Context, changed func()) error
+	Watch(ctx context.Context, changed func(), gone func(name string)) error
 }
 
 // openEnvironment returns the environment of a driver in its container.
@@ -65,7 +66,7 @@ func openEnvironment(ctx context.Context, cfg Config, clients Clients) (*environ
 		return nil, err
 	}
 	env.isHost = namespaces.IsHost
-	env.plugins, err = cniexec.New(cniexec.Options{
+	runner, err := cniexec.New(cniexec.Options{
 		HostRoot:     cfg.HostRoot,
 		BinDirs:      cfg.CNIBinDirs,
 		CacheDir:     filepath.Join(cfg.StateDir, "cni"),
@@ -76,10 +77,15 @@ func openEnvironment(ctx context.Context, cfg Config, clients Clients) (*environ
 	if err != nil {
 		return nil, err
 	}
+	env.plugins = runner
 	netns := podnet.NewReader(namespaces, confdir.New(cfg.HostRoot, cfg.CNIConfDir).DefaultName)
 	env.netns = netns
-	env.defaultNetwork = func(_ context.Context, s attachment.Sandbox) (*nadv1.NetworkStatus, error) {
-		return netns.DefaultNetwork(s)
+	env.defaultNetwork = func(ctx context.Context, s attachment.Sandbox) ([]*nadv1.NetworkStatus, error) {
+		cached, err := runner.DefaultNetwork(s.ID)
+		if err != nil {
+			klog.FromContext(ctx).Info("Reading the runtime's result of the default network failed; network-status goes by the pod's namespace", "pod", s.Pod, "err", err)
+		}
+		return netns.DefaultNetwork(s, cached)
 	}
 	if env.nads, err = publish.NewNADWatch(clients.NADs); err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
@@ -69,7 +71,7 @@ func (lan0) List() (map[string]publish.Link, error) {
 	return map[string]publish.Link{"lan0": {}}, nil
 }
 
-func (lan0) Watch(ctx context.Context, _ func()) error { <-ctx.Done(); return nil }
+func (lan0) Watch(ctx context.Context, _ func(), _ func(string)) error { <-ctx.Done(); return nil }
 
 // setup changes what a test's driver is made from.
 type setup struct {
@@ -78,6 +80,8 @@ type setup struct {
 	env     func(*environment)
 	// checkContainers makes Prepare look for containers without a gate.
 	checkContainers bool
+	// heldStatus leaves it to the test to write network-status. Otherwise the driver does.
+	heldStatus bool
 }
 
 // newDriver returns a driver on a node with link lan0 and all plugins but "absent".
@@ -86,6 +90,7 @@ func newDriver(t *testing.T, nads ...*nadv1.NetworkAttachmentDefinition) *Driver
 	return newDriverWith(t, setup{}, nads...)
 }
 
+// newDriverWith returns such a driver with a setup. Pods of the node have been attached to its networks before.
 func newDriverWith(t *testing.T, s setup, nads ...*nadv1.NetworkAttachmentDefinition) *Driver {
 	t.Helper()
 	store, _, err := checkpoint.Open(t.TempDir(), "boot-1")
@@ -99,7 +104,7 @@ func newDriverWith(t *testing.T, s setup, nads ...*nadv1.NetworkAttachmentDefini
 		AddTimeout: 30 * time.Second, DelTimeout: 10 * time.Second, Metrics: metrics.NewNode(),
 	}
 	pod, _ := objects()
-	clients := Clients{Kube: fake.NewClientset(pod), NetworkStatus: fake.NewClientset(), Metadata: nodeClient(t)}
+	clients := Clients{Kube: fake.NewClientset(pod), NetworkStatus: storingAll(), Metadata: nodeClient(t)}
 	env := &environment{
 		store: store, plugins: k, netns: k, defaultNetwork: drivertest.CBR0, isHost: nowhere,
 		nads: newNADCache(t, nads...), links: lan0{}, events: events.NewFake("node-1"),
@@ -116,6 +121,9 @@ func newDriverWith(t *testing.T, s setup, nads ...*nadv1.NetworkAttachmentDefini
 	d, err := wire(t.Context(), cfg, clients, env)
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, n := range nads {
+		d.jobs.proven[networkIn{attachment.NetworkRef{Namespace: n.Namespace, Name: n.Name}, drivertest.Web.Namespace}] = true
 	}
 	close(d.successor.taken)
 	d.owner.seen.Store(true)
@@ -146,7 +154,31 @@ func newDriverWith(t *testing.T, s setup, nads ...*nadv1.NetworkAttachmentDefini
 	}
 	refresh(t, d)
 	d.runtime.connected()
+	if !s.heldStatus {
+		writeStatus(t, d)
+	}
 	return d
+}
+
+// storingAll returns an API server that has every pod.
+func storingAll() *fake.Clientset {
+	kube := fake.NewClientset()
+	kube.PrependReactor("patch", "pods", func(clienttesting.Action) (bool, runtime.Object, error) { return true, &corev1.Pod{}, nil })
+	return kube
+}
+
+// writeStatus lets a driver write network-status until end is called, or the test ends.
+func writeStatus(t *testing.T, d *Driver) (end func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	var writer sync.WaitGroup
+	writer.Go(func() { d.networkStatus.Run(ctx, d.jobs.attachAgain) })
+	end = func() {
+		cancel()
+		writer.Wait()
+	}
+	t.Cleanup(end)
+	return end
 }
 
 // refresh makes a driver see the NADs as they are now.
@@ -175,7 +207,10 @@ func regular(d *Driver, podUID string) *nri.Container {
 func attachOnce(t *testing.T, d *Driver, s attachment.Sandbox) error {
 	t.Helper()
 	return locked(t, d, s.Pod, func(ctx context.Context) error {
-		return d.attacher.Attach(ctx, s, func(err error) { t.Errorf("tried again after: %v", err) })
+		if err := d.attacher.Attach(ctx, s, drivertest.Once(t)); err != nil {
+			return err
+		}
+		return d.store.MarkStatusStored(d.store.ForPod(s.Pod.UID))
 	})
 }
 

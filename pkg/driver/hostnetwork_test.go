@@ -71,7 +71,7 @@ func TestDeviceOfAHostNetworkPod(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.operations.Wait()
-	drivertest.WantReason(t, d.unpreparer.unprepare(t.Context(), "c-uid"), reason.DELUnfinished, "sandbox-1 still runs")
+	drivertest.WantReason(t, d.unpreparer.unprepare(t.Context(), "c-uid"), reason.DELUnfinished, "sandbox-1")
 	if err := h.StopPodSandbox(t.Context(), pod); err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func TestLostSpecification(t *testing.T) {
 	pod.Linux.Namespaces = nil
 	h := newHooks(d, time.Minute)
 	err := h.RunPodSandbox(t.Context(), pod)
-	drivertest.WantReason(t, err, reason.SandboxUnspecified, "delete the pod")
+	drivertest.WantReason(t, err, reason.SandboxUnspecified, "pod default/web: ")
 	_, _, err = h.CreateContainer(t.Context(), pod, &nri.Container{})
 	drivertest.WantReason(t, err, reason.SandboxUnspecified)
 	drivertest.Same(t, "plugins", nil, kernelOf(d).Calls)
@@ -108,7 +108,7 @@ func TestNothingEntersTheHostsNamespace(t *testing.T) {
 	sandbox.NetNS = host
 	_, inspectErr := real.Inspect(host)
 	_, routesErr := real.DefaultRoutes(host)
-	_, networkErr := real.DefaultNetwork(sandbox)
+	_, networkErr := real.DefaultNetwork(sandbox, nil)
 	rerouteErr := real.Reroute(host, []checkpoint.Route{{Family: "IPv4"}}, nil)
 	for what, err := range map[string]error{"inspect": inspectErr, "routes": routesErr, "default network": networkErr, "reroute": rerouteErr} {
 		if !errors.Is(err, podns.ErrHost) {

@@ -3,8 +3,11 @@ package driver
 import (
 	"context"
 	"errors"
+	"fmt"
+	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -157,7 +160,7 @@ func (w *world) wantFailed(t *testing.T, ifName string, code reason.Code, parts 
 				drivertest.WantReasonIn(t, d.Message, code, parts...)
 			default:
 				others++
-				drivertest.WantReasonIn(t, d.Message, reason.OtherNetworkFailed, " as "+ifName+" fails: ", code.Text(""))
+				drivertest.WantReasonIn(t, d.Message, reason.OtherNetworkFailed, " as "+ifName+" ", code.Text(""))
 			}
 		}
 	}
@@ -223,12 +226,95 @@ func TestFailureBehindTheGate(t *testing.T) {
 		drivertest.Same(t, "phases right after", bothPrepared, w.phases())
 		w.k.Slow = nil
 		time.Sleep(2 * freshFailure)
-		drivertest.WantReason(t, w.create(t, 1), reason.PluginFailed, "no such VLAN") // and attaches again
-		synctest.Wait()
-		drivertest.Same(t, "phases", bothAttached, w.phases())
-		if err := w.create(t, 1); err != nil {
+		if err := w.create(t, 1); err != nil { // attaches again
 			t.Error(err)
 		}
+		drivertest.Same(t, "phases", bothAttached, w.phases())
+	})
+}
+
+// TestHeldContainersAreNotLost checks that a failure that would be final is tried again while the gate holds a
+// container: until the cause is gone, or the gate's time over.
+func TestHeldContainersAreNotLost(t *testing.T) {
+	for name, mended := range map[string]bool{"mended": true, "not mended": false} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				knowsPod(t, w.Driver, corev1.RestartPolicyAlways)
+				var works atomic.Bool
+				w.k.Slow = func(context.Context) error {
+					if time.Sleep(time.Second); works.Load() {
+						return nil
+					}
+					return drivertest.Final("no such VLAN")
+				}
+				if err := errors.Join(w.RunPodSandbox(t.Context(), podNo(1)), w.create(t, 1)); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(40 * time.Second)
+				drivertest.Same(t, "refusal while it is tried again", "", w.store.All()[0].Refusal)
+				if mended {
+					works.Store(true)
+					time.Sleep(10 * time.Second)
+					synctest.Wait()
+					drivertest.Same(t, "phases", bothAttached, w.phases())
+					return
+				}
+				time.Sleep(operations.AttachTime - 40*time.Second + time.Second)
+				drivertest.WantReasonIn(t, w.store.All()[0].Refusal, reason.AttachTimeout, "no such VLAN", "55s")
+			})
+		})
+	}
+}
+
+// TestCorrectedNADReachesAWaitingPod checks that a pod whose networks could not be attached gets them with the
+// NAD's configuration of the next attempt, and its own arguments, and that one that is attached is deleted with
+// the configuration of its ADD. A NAD that is wrong now is the cause, and one that is deleted keeps its
+// configuration.
+func TestCorrectedNADReachesAWaitingPod(t *testing.T) {
+	conf := func(mtu int) string {
+		return fmt.Sprintf(`{"cniVersion":"1.0.0","name":"blue","type":"macvlan","master":"lan0","mtu":%d}`, mtu)
+	}
+	inWorldWith(t, setup{}, conf(9000), func(t *testing.T, w *world) {
+		nads := w.nads.(nadCache)
+		change := func(config string) {
+			t.Helper()
+			if err := nads.Update(nad("blue", config)); err != nil {
+				t.Fatal(err)
+			}
+			refresh(t, w.Driver)
+		}
+		mtu := func() string {
+			t.Helper()
+			return regexp.MustCompile(`"mtu":[0-9]+`).FindString(string(w.store.All()[0].Attachment.Conflist))
+		}
+		w.k.Fail("ADD net1", drivertest.Final("MTU too large"))
+		if err := w.RunPodSandbox(t.Context(), podNo(1)); err == nil {
+			t.Fatal("attached with a wrong MTU")
+		}
+		change(`{"cniVersion":"1.0.0","name":"blue","type":`)
+		time.Sleep(2 * freshFailure)
+		drivertest.WantReason(t, w.create(t, 1), reason.NetworkInvalid, "NetworkAttachmentDefinition default/blue ")
+		w.k.Fail("ADD net1", nil)
+		change(conf(1400))
+		time.Sleep(2 * freshFailure)
+		if err := w.create(t, 1); err != nil {
+			t.Fatal(err)
+		}
+		drivertest.Same(t, "MTU", `"mtu":1400`, mtu())
+		change(conf(1300))
+		if err := w.create(t, 1); err != nil {
+			t.Fatal(err)
+		}
+		drivertest.Same(t, "MTU while it is attached", `"mtu":1400`, mtu())
+		if err := nads.Delete(nad("blue", "")); err != nil {
+			t.Fatal(err)
+		}
+		refresh(t, w.Driver)
+		if err := w.RunPodSandbox(t.Context(), podNo(2)); err != nil {
+			t.Fatalf("the NAD is deleted: %v", err)
+		}
+		time.Sleep(time.Second)
+		drivertest.Same(t, "MTU of a deleted NAD", `"mtu":1400`, mtu())
 	})
 }
 

@@ -14,6 +14,8 @@ type liveSandbox struct {
 	attachment.Sandbox
 	// static is true for a pod that the kubelet has from a file.
 	static bool
+	// launcher is true for the pod of a virtual machine.
+	launcher bool
 	// annotation is the key of the pod's networks annotation.
 	annotation string
 	// pending is true while the pod, which has no claim, lacks the records of the networks that its

@@ -84,10 +84,11 @@ func TestTriesAreCounted(t *testing.T) {
 	k.Fail("ADD net2", cnitypes.NewError(cnitypes.ErrTryAgainLater, "not yet", ""))
 	failures := 0
 	err := locked(t, d, drivertest.Web, func(ctx context.Context) error {
-		return d.attacher.Attach(ctx, drivertest.SandboxNo(1), func(error) {
+		return d.attacher.Attach(ctx, drivertest.SandboxNo(1), func(_ error, passing bool) bool {
 			if failures++; failures == 2 {
 				k.Fail("ADD net2", nil)
 			}
+			return passing
 		})
 	})
 	if err != nil {
@@ -210,16 +211,6 @@ func TestContainersAtTheGateAreCounted(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	gate("held and refused", map[string]float64{held: 1, refused: 1, "pod_attach_duration_seconds{error}": 1}, func() {
-		release := slowly(drivertest.Final("no"))
-		err := errors.Join(h.RunPodSandbox(t.Context(), podNo(2)), create(2))
-		if release(); err != nil {
-			t.Error(err)
-		}
-	})
-	gate("refused", map[string]float64{refused: 1}, func() {
-		drivertest.WantReason(t, create(2), reason.PluginFailed, "network default/blue")
-	})
 	gate("held, and the pod goes", map[string]float64{held: 1, "pod_attach_duration_seconds{cancelled}": 1}, func() {
 		slowly(nil)
 		err := errors.Join(h.RunPodSandbox(t.Context(), podNo(3)), create(3))
@@ -228,6 +219,16 @@ func TestContainersAtTheGateAreCounted(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
+	})
+	gate("a failure without a container", map[string]float64{"pod_attach_duration_seconds{error}": 1}, func() {
+		release := slowly(drivertest.Final("no"))
+		err := h.RunPodSandbox(t.Context(), podNo(2))
+		if release(); err != nil {
+			t.Error(err)
+		}
+	})
+	gate("refused", map[string]float64{refused: 1}, func() {
+		drivertest.WantReason(t, create(2), reason.PluginFailed, "network default/blue")
 	})
 }
 
@@ -349,7 +350,7 @@ func TestBlockedPods(t *testing.T) {
 	queue, _ := d.jobs.queue(j.begun.Add(time.Minute))
 	drivertest.Same(t, "queue", metrics.Queue{Length: 1, Oldest: time.Minute}, queue)
 
-	j.failed(errors.New("not yet"))
+	j.failed(errors.New("not yet"), true)
 	drivertest.Same(t, "retrying", map[string]int{podAttaching: 0, podRetrying: 1, podFailed: 0}, blocked())
 	d.jobs.cancel(drivertest.Web.UID, "", errPodDeleting)
 	d.operations.Wait()

@@ -27,6 +27,7 @@ func (d *Driver) metricsState() metrics.State {
 	}
 	s.Attachments, s.Unclaimed = phasesOf(d.store.All())
 	s.WithoutRecords = d.edits.sandboxes.countPending()
+	s.Lost = d.checker.countLost()
 	_, s.Blocked = d.jobs.queue(now)
 	if r := d.retrigger.latest.Load(); r != nil {
 		s.Registered = r.refused == ""

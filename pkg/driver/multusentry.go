@@ -12,43 +12,48 @@ import (
 	"github.com/nadra-dev/nadra/pkg/driver/internal/networkstatus"
 )
 
-// multusEntries describes the default network beside Multus, which has written the first entry of
+// multusEntries describes the default network beside Multus, which has written the first entries of
 // network-status before the sandbox's hook runs.
 type multusEntries struct {
-	// own describes the default network by the namespace.
-	own      func(context.Context, attachment.Sandbox) (*nadv1.NetworkStatus, error)
+	// own describes the default network as where Multus is not.
+	own      func(context.Context, attachment.Sandbox) ([]*nadv1.NetworkStatus, error)
 	watch    *podWatch
 	metadata metadata.Interface
 }
 
-// of returns Multus' entry, if it is that of this sandbox: after a new sandbox, the watch may still
-// have that of the one before. Without one it describes the network by the namespace, as nadra
-// does where Multus is not.
-func (m *multusEntries) of(ctx context.Context, s attachment.Sandbox) (*nadv1.NetworkStatus, error) {
+// of returns Multus' entries, if they are those of this sandbox: after a new sandbox, the watch may still
+// have those of the one before. Without them it returns nadra's own.
+func (m *multusEntries) of(ctx context.Context, s attachment.Sandbox) ([]*nadv1.NetworkStatus, error) {
 	own, err := m.own(ctx, s)
 	if err != nil {
 		return nil, err
 	}
 	if pod := m.watch.Find(s.Pod); pod != nil {
-		if entry := entryOf(pod.Annotations, own); entry != nil {
-			return entry, nil
+		if entries := entriesOf(pod.Annotations, own); entries != nil {
+			return entries, nil
 		}
 	}
 	pod, err := readPod(ctx, m.metadata, s.Pod)
 	if err != nil {
 		return nil, fmt.Errorf("reading pod %s for Multus' entry of network-status: %w", s.Pod, err)
 	}
-	if entry := entryOf(pod.Annotations, own); entry != nil {
-		return entry, nil
+	if entries := entriesOf(pod.Annotations, own); entries != nil {
+		return entries, nil
 	}
 	return own, nil
 }
 
-// entryOf returns the entry of the default network that has the addresses of a sandbox, or nil.
-func entryOf(annotations map[string]string, own *nadv1.NetworkStatus) *nadv1.NetworkStatus {
-	entry := networkstatus.DefaultEntry(annotations[nadv1.NetworkStatusAnnot])
-	if entry == nil || !slices.Equal(slices.Sorted(slices.Values(entry.IPs)), slices.Sorted(slices.Values(own.IPs))) {
-		return nil
+// entriesOf returns the entries of the default network if they have the addresses of a sandbox, and
+// otherwise none. Own may lack an interface, without the runtime's result.
+func entriesOf(annotations map[string]string, own []*nadv1.NetworkStatus) []*nadv1.NetworkStatus {
+	entries := networkstatus.DefaultEntries(annotations[nadv1.NetworkStatusAnnot])
+	for _, o := range own {
+		sameIPs := func(e *nadv1.NetworkStatus) bool {
+			return slices.Equal(slices.Sorted(slices.Values(e.IPs)), slices.Sorted(slices.Values(o.IPs)))
+		}
+		if !slices.ContainsFunc(entries, sameIPs) {
+			return nil
+		}
 	}
-	return entry
+	return entries
 }

@@ -2,6 +2,7 @@ package driver
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	nri "github.com/containerd/nri/pkg/api"
@@ -12,15 +13,16 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// TestMultusEntry checks which entry is the first one of network-status beside Multus.
+// TestMultusEntry checks which entries are the first ones of network-status beside Multus.
 func TestMultusEntry(t *testing.T) {
 	const multus = `[{"name":"ovn-kubernetes","interface":"eth0","ips":["10.244.0.5"],"mac":"02:00:00:00:00:0a","default":true,"dns":{"nameservers":["10.0.0.1"]}}]`
 	for _, tt := range []struct{ name, status, want string }{
-		{"as Multus has written it", multus, "ovn-kubernetes"},
-		{"of an earlier sandbox", `[{"name":"ovn-kubernetes","interface":"eth0","ips":["10.244.0.4"],"default":true}]`, "cbr0"},
-		{"without a default network", `[{"name":"shop/blue","interface":"net1","ips":["10.244.0.5"]}]`, "cbr0"},
-		{"none", "", "cbr0"},
-		{"no JSON", "[", "cbr0"},
+		{"as Multus has written it", multus, "ovn-kubernetes eth0"},
+		{"two interfaces", `[{"name":"ovn-kubernetes","interface":"eth0","ips":["10.244.0.5"]},{"name":"ovn-kubernetes","interface":"udn1","ips":["10.9.0.5"],"default":true},{"name":"shop/blue","interface":"net1"}]`, "ovn-kubernetes eth0, ovn-kubernetes udn1"},
+		{"of an earlier sandbox", `[{"name":"ovn-kubernetes","interface":"eth0","ips":["10.244.0.4"],"default":true}]`, "cbr0 eth0"},
+		{"without a default network", `[{"name":"shop/blue","interface":"net1","ips":["10.244.0.5"]}]`, "cbr0 eth0"},
+		{"none", "", "cbr0 eth0"},
+		{"no JSON", "[", "cbr0 eth0"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			pod := &metav1.PartialObjectMetadata{
@@ -41,13 +43,17 @@ func TestMultusEntry(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				own := func(context.Context, attachment.Sandbox) (*nadv1.NetworkStatus, error) {
-					return &nadv1.NetworkStatus{Name: "cbr0", Interface: "eth0", IPs: []string{"10.244.0.5"}, Default: true}, nil
+				own := func(context.Context, attachment.Sandbox) ([]*nadv1.NetworkStatus, error) {
+					return []*nadv1.NetworkStatus{{Name: "cbr0", Interface: "eth0", IPs: []string{"10.244.0.5"}, Default: true}}, nil
 				}
 				entries := &multusEntries{own: own, watch: watch, metadata: metadatafake.NewSimpleMetadataClient(scheme, pod)}
 				got, err := entries.of(t.Context(), attachment.Sandbox{Pod: attachment.PodRef{Namespace: "default", Name: "web", UID: "web-uid"}})
-				if err != nil || got.Name != tt.want {
-					t.Errorf("the watch has seen the pod: %t: got %+v, %v, want %s", seen, got, err, tt.want)
+				var names []string
+				for _, entry := range got {
+					names = append(names, entry.Name+" "+entry.Interface)
+				}
+				if got := strings.Join(names, ", "); err != nil || got != tt.want {
+					t.Errorf("the watch has seen the pod: %t: got %s, %v, want %s", seen, got, err, tt.want)
 				}
 			}
 		})

@@ -58,16 +58,16 @@ type owner struct {
 }
 
 // newOwner returns a watch of one Node, and of no other, that has not started.
-func newOwner(client metadata.Interface, node, stateDir string, o Ownership) (*owner, error) {
+func newOwner(client metadata.Interface, node, stateDir string, o Ownership) *owner {
 	w := &owner{Ownership: o, node: node, memory: filepath.Join(stateDir, "owner"), wait: ownerWait}
 	if o.Label == "" {
-		return w, nil
+		return w
 	}
 	w.informer = metadatainformer.NewFilteredMetadataInformer(client, nodeResource, metav1.NamespaceAll, 0, cache.Indexers{},
 		func(o *metav1.ListOptions) {
 			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, node).String()
 		}).Informer()
-	return w, nil
+	return w
 }
 
 // owned reports whether the node is nadra's, as far as that is known.

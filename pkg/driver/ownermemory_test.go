@@ -26,15 +26,9 @@ func TestOwnerIsRemembered(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
-			first, err := newOwner(nodeClient(t, nodeMeta("node-1", tt.before)), "node-1", dir, byLabel)
-			if err != nil {
-				t.Fatal(err)
-			}
+			first := newOwner(nodeClient(t, nodeMeta("node-1", tt.before)), "node-1", dir, byLabel)
 			run(t, first)
-			next, err := newOwner(nodeClient(t), "node-1", dir, tt.now)
-			if err != nil {
-				t.Fatal(err)
-			}
+			next := newOwner(nodeClient(t), "node-1", dir, tt.now)
 			next.wait = 0
 			run(t, next)
 			attaches, known := next.attaches()

@@ -162,6 +162,19 @@ func (p *planner) resolve(requests []request) ([]planned, error) {
 	return out, nil
 }
 
+// renew returns an attachment with its network's present configuration. One whose NAD is deleted, or not
+// read yet, keeps the configuration that it has.
+func (p *planner) renew(a attachment.Attachment) (attachment.Attachment, error) {
+	network, found, err := p.networks.Defined(a.Network)
+	switch {
+	case !found:
+		return a, nil
+	case err != nil:
+		return a, fmt.Errorf("NetworkAttachmentDefinition %s has changed: %w", a.Network, err)
+	}
+	return a.Renewed(network)
+}
+
 // bind makes an attachment use the device that was allocated for it.
 func (p *planner) bind(r request, a attachment.Attachment) (planned, error) {
 	out := planned{request: r, attachment: a}

@@ -31,7 +31,7 @@ func TestPlanUnclaimedWithDevices(t *testing.T) {
 		{name: "one each", networks: "vf,blue,vf", devices: []string{"0000:3b:02.0", "0000:3b:02.1"}, want: "0000:3b:02.0 - 0000:3b:02.1"},
 		{name: "more devices than networks", networks: "vf", devices: []string{"0000:3b:02.0", "0000:3b:02.1"}, want: "0000:3b:02.0"},
 		{name: "none", networks: "vf", code: reason.NoClaim, texts: []string{"default/vf", "example.com/vf", "spec.nodeName", "limits"}},
-		{name: "too few", networks: "vf,vf", devices: []string{"0000:3b:02.0"}, code: reason.NoClaim, texts: []string{"only one device"}},
+		{name: "too few", networks: "vf,vf", devices: []string{"0000:3b:02.0"}, code: reason.NoClaim, texts: []string{"default/vf", "example.com/vf"}},
 		{name: "the kubelet does not answer", networks: "vf", asked: broken, code: reason.PodNotRead, texts: []string{"no answer", "default/web"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

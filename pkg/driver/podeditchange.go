@@ -253,7 +253,7 @@ func (e *podEditor) show(ctx context.Context, s liveSandbox, pod *metav1.Partial
 	attached := e.attacher.AttachedIn(s.Sandbox)
 	list := networkstatus.Listed(slices.DeleteFunc(records, func(r checkpoint.Record) bool { return !attached(r) }))
 	_, writing := e.networkStatus.Pending(s.Pod)
-	late := !writing && e.podOf(s, pod).Foreign() == "" && !networkstatus.Lists(pod.Annotations[nadv1.NetworkStatusAnnot], list)
+	late := !writing && e.podOf(s, pod).Foreign() == "" && !e.networkStatus.Lists(s.Sandbox, pod.Annotations[nadv1.NetworkStatusAnnot], list)
 	if changed || late {
 		e.networkStatus.Replace(s.Sandbox, list)
 	}

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
+	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 )
 
@@ -109,6 +110,29 @@ func TestNetworksOfClaimsFollowTheAnnotation(t *testing.T) {
 			t.Fatal(err)
 		}
 		drivertest.Same(t, "records after the claim", 0, len(w.store.All()))
+	})
+}
+
+// TestSandboxOfAnEarlierAnnotation makes a sandbox of the pod as the kubelet saw it before an edit. It gets the networks
+// of the edit before its containers start.
+func TestSandboxOfAnEarlierAnnotation(t *testing.T) {
+	inEditWorld(t, func(t *testing.T, w *editWorld) {
+		pod := w.run("web", "s", "blue,blue")
+		w.edit("web", "blue,blue,red")
+		if err := w.StopPodSandbox(t.Context(), pod); err != nil {
+			t.Fatal(err)
+		}
+		pod = with(asking("web", "blue,blue"), func(p *nri.PodSandbox) { p.Id = "s2"; p.Linux.Namespaces[0].Path = "/run/netns/s2" })
+		if err := w.RunPodSandbox(t.Context(), pod); err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range w.store.ForPod("web-uid") {
+			if !checkpoint.InSandbox("s2")(r) {
+				t.Errorf("network %s is not the new sandbox's: phase %s", r.Attachment.Network, r.Phase)
+			}
+		}
+		drivertest.Same(t, "networks", 3, len(w.store.ForPod("web-uid")))
+		w.see("web")
 	})
 }
 
@@ -241,7 +265,7 @@ func TestRefusedEdits(t *testing.T) {
 				got := eventsOf(t, w.Driver)
 				switch {
 				case tt.event == "" && len(got) == 0:
-				case len(got) != 1 || tt.event == "" || !strings.Contains(got[0], tt.event+" ["+string(tt.code)+"]"):
+				case len(got) != 1 || tt.event == "" || !strings.HasPrefix(got[0], "Warning "+tt.event+" ") || reason.In(got[0]) != tt.code:
 					t.Errorf("events %q, want %s with %s", got, tt.event, tt.code)
 				}
 			})

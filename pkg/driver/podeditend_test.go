@@ -34,7 +34,7 @@ func TestDriverEndsWithinAnEdit(t *testing.T) {
 	attaching := func(w *editWorld) checkpoint.Key {
 		w.t.Helper()
 		r := added(w)
-		if err := w.store.MarkAttaching([]checkpoint.Key{r.Key()}, *r.Sandbox); err != nil {
+		if err := w.store.MarkAttaching([]checkpoint.Key{r.Key()}, *r.Sandbox, nil); err != nil {
 			w.t.Fatal(err)
 		}
 		w.k.Has["s/net2"] = true
@@ -194,7 +194,7 @@ func unlistedAddresses(t *testing.T, conf string, want []string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := w.store.MarkAttaching([]checkpoint.Key{r.Key()}, s.Sandbox); err != nil {
+		if err := w.store.MarkAttaching([]checkpoint.Key{r.Key()}, s.Sandbox, nil); err != nil {
 			t.Fatal(err)
 		}
 		if err := w.store.MarkAttached(checkpoint.Added{Key: r.Key(), Result: json.RawMessage(`{"cniVersion":"1.1.0","interfaces":[{"name":"net2","sandbox":"/run/netns/s"}],"ips":[{"address":"10.9.0.5/24"}]}`)}); err != nil {

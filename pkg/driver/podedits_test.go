@@ -39,8 +39,9 @@ func inEditWorld(t *testing.T, test func(*testing.T, *editWorld)) {
 		vf := nad("vf", blueConf)
 		vf.Annotations = map[string]string{attachment.ResourceNameAnnotation: "example.com/vf"}
 		d := newDriverWith(t, setup{
-			cfg:     func(c *Config) { c.Ownership.Unclaimed, c.NetworkStatusWait = AttachUnclaimed, true },
-			clients: func(c *Clients) { c.NetworkStatus = kube },
+			heldStatus: true,
+			cfg:        func(c *Config) { c.Ownership.Unclaimed = AttachUnclaimed },
+			clients:    func(c *Clients) { c.NetworkStatus = kube },
 		}, nad("blue", blueConf), nad("red", redConf), vf)
 		prepare(t, d, claim("a", "blue", "blue"))
 		w := &editWorld{t: t, kube: kube, restart: corev1.RestartPolicyAlways, world: &world{Driver: d, store: d.store, k: kernelOf(d), hooks: newHooks(d, time.Second)}}

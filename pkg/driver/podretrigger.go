@@ -205,7 +205,7 @@ func (p *podRetrigger) retriggerPod(ctx context.Context, pod *corev1.Pod) error 
 // annotate changes a pod, so that the kubelet tries it again.
 func (p *podRetrigger) annotate(ctx context.Context, pod attachment.PodRef) error {
 	now := time.Now().UTC().Format(time.RFC3339Nano)
-	if err := kube.AnnotatePod(ctx, p.kube, p.driverName, pod, retriggerAnnotation, now); err != nil {
+	if err := kube.AnnotatePod(ctx, p.kube, p.driverName, pod, "", retriggerAnnotation, now); err != nil {
 		return fmt.Errorf("retriggering pod %s: %w", pod, err)
 	}
 	klog.FromContext(ctx).Info("The kubelet may have waited for the driver; made it retry the pod", "pod", klog.KRef(pod.Namespace, pod.Name))

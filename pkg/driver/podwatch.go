@@ -3,6 +3,7 @@ package driver
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -28,6 +29,7 @@ type podWatch struct {
 // knownPod is what is kept of a pod.
 type knownPod struct {
 	metav1.PartialObjectMetadata
+	// restart is of restartOf.
 	restart corev1.RestartPolicy
 	// ownStatus is true if this driver was the last to write network-status.
 	ownStatus bool
@@ -103,6 +105,18 @@ func (w *podWatch) onChange(handle func(before, now *metav1.PartialObjectMetadat
 	return nil
 }
 
+// restartOf returns the restart policy of a pod. It is Never if that is the policy of a single container: nothing starts
+// one again that the gate refuses.
+func restartOf(spec *corev1.PodSpec) corev1.RestartPolicy {
+	never := func(c corev1.Container) bool {
+		return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyNever
+	}
+	if slices.ContainsFunc(spec.Containers, never) || slices.ContainsFunc(spec.InitContainers, never) {
+		return corev1.RestartPolicyNever
+	}
+	return spec.RestartPolicy
+}
+
 // slimPod returns a function that drops what the driver does not read.
 func slimPod(driver string) cache.TransformFunc {
 	return func(obj any) (any, error) {
@@ -115,7 +129,7 @@ func slimPod(driver string) cache.TransformFunc {
 				Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
 				Annotations: keptAnnotations(pod.Annotations), DeletionTimestamp: pod.DeletionTimestamp,
 			}},
-			restart:    pod.Spec.RestartPolicy,
+			restart:    restartOf(&pod.Spec),
 			ownStatus:  attachment.StatusWrittenBy(driver, pod),
 			references: referencesOf(pod),
 		}, nil

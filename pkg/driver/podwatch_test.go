@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 )
 
 // TestDeletedMirrorPod checks that a static pod does not end with its mirror pod, which the kubelet makes again.
@@ -38,6 +39,33 @@ func TestWatchKnowsWhoseStatusItIs(t *testing.T) {
 		}
 		if got := slim.(*knownPod).ownStatus; got != want {
 			t.Errorf("written by %s: nadra's is %t", manager, got)
+		}
+	}
+}
+
+// TestNeverOfASingleContainer checks that the gate may hold no container of a pod with one, of whichever kind, that is never
+// restarted, whatever the pod's own policy says: a refusal would be that container's end.
+func TestNeverOfASingleContainer(t *testing.T) {
+	d := newDriver(t)
+	h := newHooks(d, 0)
+	of := func(policy corev1.ContainerRestartPolicy) []corev1.Container {
+		return []corev1.Container{{}, {RestartPolicy: &policy}}
+	}
+	for name, c := range map[string]struct {
+		spec corev1.PodSpec
+		want bool
+	}{
+		"none":      {corev1.PodSpec{Containers: make([]corev1.Container, 2)}, true},
+		"container": {corev1.PodSpec{Containers: of(corev1.ContainerRestartPolicyNever)}, false},
+		"init":      {corev1.PodSpec{InitContainers: of(corev1.ContainerRestartPolicyNever)}, false},
+		"sidecar":   {corev1.PodSpec{InitContainers: of(corev1.ContainerRestartPolicyAlways)}, true},
+	} {
+		c.spec.RestartPolicy = corev1.RestartPolicyAlways
+		pod, _ := objects()
+		pod.Spec = c.spec
+		see(t, d, pod)
+		if got := h.gateMayHold(drivertest.Web); got != c.want {
+			t.Errorf("%s: held %t", name, got)
 		}
 	}
 }

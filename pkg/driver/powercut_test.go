@@ -179,10 +179,7 @@ type powerCutStep struct {
 func powerCutSteps(t *testing.T, dir string, want *state, keys *[]checkpoint.Key) []powerCutStep {
 	t.Helper()
 	at := time.Unix(1700000000, 0).UTC()
-	node, err := newOwner(nodeClient(t), "node-1", dir, byLabel)
-	if err != nil {
-		t.Fatal(err)
-	}
+	node := newOwner(nodeClient(t), "node-1", dir, byLabel)
 	node.seen.Store(true)
 	owned := func(owned bool) error {
 		node.labelled.Store(owned)
@@ -204,7 +201,7 @@ func powerCutSteps(t *testing.T, dir string, want *state, keys *[]checkpoint.Key
 	}
 	attaching := func(pod string) powerCutStep {
 		return step("attaching pod "+pod, false, func(s *checkpoint.Store) error {
-			return s.MarkAttaching(keysOf(s, pod), sandbox(pod))
+			return s.MarkAttaching(keysOf(s, pod), sandbox(pod), nil)
 		})
 	}
 	attached := func(pod string) powerCutStep {

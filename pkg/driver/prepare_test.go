@@ -184,9 +184,7 @@ func TestUnprepare(t *testing.T) {
 		return results[uid]
 	}
 	k.Failures["DEL net1"] = errors.New("daemon is down")
-	if err := unprepare("a-uid"); err == nil || !strings.Contains(err.Error(), "unpreparing claim default/a") {
-		t.Errorf("error %v", err)
-	}
+	drivertest.WantReason(t, unprepare("a-uid"), reason.DELFailed, "claim default/a", "daemon is down")
 	if got := len(d.store.ForClaim("a-uid")); got != 1 {
 		t.Error("the claim's records were removed before its DEL")
 	}

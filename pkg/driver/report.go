@@ -65,22 +65,22 @@ func (r *reporter) attached(sandbox attachment.Sandbox) {
 		}
 	}
 	if len(unclaimed) > 0 {
-		r.attachedWithoutClaim(sandbox.Pod, unclaimed)
+		r.attachedWithoutClaim(sandbox.Pod, unclaimed, ". Static pods and pods with spec.nodeName get no claim; "+reason.LateAnnotation)
 	}
 }
 
-// attachedWithoutClaim reports networks of which the scheduler does not know.
-func (r *reporter) attachedWithoutClaim(pod attachment.PodRef, unclaimed []attachment.Selection) {
+// attachedWithoutClaim reports networks of which the scheduler does not know. why ends the message.
+func (r *reporter) attachedWithoutClaim(pod attachment.PodRef, unclaimed []attachment.Selection, why string) {
 	r.events.Pod(pod, corev1.EventTypeNormal, reason.EventAttachedWithoutClaim, fmt.Sprintf(
-		"%s attached by the annotation, without a claim: the scheduler has not checked that node %s has the network, and counts neither its device nor its addresses",
-		listed(unclaimed), r.cfg.NodeName))
+		"%s attached by the annotation, without a claim: the scheduler has not checked that node %s has the network, and counts neither its device nor its addresses%s",
+		listed(unclaimed), r.cfg.NodeName, why))
 }
 
 // added reports that an edit has added a network.
 func (r *reporter) added(record checkpoint.Record) {
 	r.events.Pod(record.Pod, corev1.EventTypeNormal, reason.EventAddedInterface, addedMessage(record))
 	if record.Unclaimed() {
-		r.attachedWithoutClaim(record.Pod, []attachment.Selection{{Network: record.Attachment.Network}})
+		r.attachedWithoutClaim(record.Pod, []attachment.Selection{{Network: record.Attachment.Network}}, "")
 	}
 }
 
@@ -149,16 +149,12 @@ func (r *reporter) stateDamaged(ctx context.Context, damaged checkpoint.Damaged)
 // a pod whose networks are attached.
 func (r *reporter) networkStatusLate(pod attachment.PodRef, err error) {
 	r.metrics.NetworkStatusLate()
-	waiting := "the containers wait for it"
-	if !r.cfg.NetworkStatusWait {
-		waiting = "the containers do not wait for it (--network-status-wait=false)"
-	}
 	why := "the API server has not answered"
 	if err != nil {
 		why = err.Error()
 	}
 	r.events.Pod(pod, corev1.EventTypeWarning, reason.EventNetworkStatusLate, reason.StatusNotStored.Text(fmt.Sprintf(
-		"the networks are attached, but network-status is not stored after %s, and %s: %s; nadra tries again", networkstatus.Late, waiting, why)))
+		"the networks are attached, but network-status is not stored after %s, and the containers wait for it: %s; nadra tries again", networkstatus.Late, why)))
 }
 
 // networkHealth reports that this node withholds a network because of its plugins' answer to

@@ -17,7 +17,7 @@ import (
 func TestRequestsOfAPod(t *testing.T) {
 	pod, c := objects()
 	kube := fake.NewClientset(pod, c)
-	d := newDriverWith(t, setup{clients: func(c *Clients) { c.Kube, c.NetworkStatus = kube, kube }}, nad("blue", blueConf))
+	d := newDriverWith(t, setup{heldStatus: true, clients: func(c *Clients) { c.Kube, c.NetworkStatus = kube, kube }}, nad("blue", blueConf))
 	prepare(t, d, claim("c", "blue", "blue", "blue"))
 	wanted := []string{"patch pods/status", "patch resourceclaims/status"}
 	asked := func() []string {

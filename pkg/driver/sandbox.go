@@ -27,7 +27,7 @@ type sandboxReader struct {
 
 // live converts NRI's pod for liveSandboxes.
 func (r sandboxReader) live(pod *nri.PodSandbox) liveSandbox {
-	return liveSandbox{Sandbox: r.of(pod), static: isStatic(pod), annotation: attachment.NetworksKey(pod.GetAnnotations())}
+	return liveSandbox{Sandbox: r.of(pod), static: isStatic(pod), annotation: attachment.NetworksKey(pod.GetAnnotations()), launcher: attachment.IsLauncher(pod.GetLabels())}
 }
 
 // of converts NRI's pod, whose annotations are those of the time when the sandbox was made. The sandbox

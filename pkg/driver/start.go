@@ -105,7 +105,7 @@ func (d *Driver) load(ctx context.Context, start func(func() error)) (slicewrite
 	reads.Go(func() error { return d.otherDrivers.Start(ctx, start, d.networks.Trigger) })
 	reads.Go(func() error { d.nodePods.Start(ctx, start, d.networks.Trigger); return nil })
 	reads.Go(func() error { d.features.start(ctx); return nil })
-	start(func() error { return d.links.Watch(ctx, d.networks.Trigger) })
+	start(func() error { return d.links.Watch(ctx, d.networks.Trigger, d.checker.linkGone) })
 	if err := reads.Wait(); err != nil {
 		return nil, err
 	}

@@ -47,7 +47,7 @@ var claimRef = attachment.ClaimRef{Namespace: "default", Name: "c", UID: "c-uid"
 // writing returns a driver whose writers write to kube.
 func writing(t *testing.T, kube *fake.Clientset) *Driver {
 	t.Helper()
-	return newDriverWith(t, setup{clients: func(c *Clients) { c.Kube, c.NetworkStatus = kube, kube }})
+	return newDriverWith(t, setup{heldStatus: true, clients: func(c *Clients) { c.Kube, c.NetworkStatus = kube, kube }})
 }
 
 func statusOf(t *testing.T, kube *fake.Clientset) string {
@@ -155,8 +155,7 @@ func statusWorld(t *testing.T, restart corev1.RestartPolicy, test func(t *testin
 // statusWorldOf runs a test as statusWorld does, with networks of that configuration.
 func statusWorldOf(t *testing.T, restart corev1.RestartPolicy, conf string, test func(t *testing.T, w *world, write func(error))) {
 	t.Helper()
-	inWorldWith(t, setup{}, conf, func(t *testing.T, w *world) {
-		w.attacher.StatusWait = true
+	inWorldWith(t, setup{heldStatus: true}, conf, func(t *testing.T, w *world) {
 		knowsPod(t, w.Driver, restart)
 		if err := w.RunPodSandbox(t.Context(), podNo(1)); err != nil {
 			t.Fatal(err)

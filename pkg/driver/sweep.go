@@ -45,6 +45,7 @@ type sweeper struct {
 	unpreparer    *unpreparer
 	cache         *cniCacheCleaner
 	edits         *podEdits
+	checker       *checker
 	unclaimed     *unclaimedPods
 	kube          kubernetes.Interface
 
@@ -107,6 +108,7 @@ func (s *sweeper) sweep(ctx context.Context, requested bool) {
 		s.edits.sweep()
 	}
 	s.unclaimed.attachPending()
+	s.checker.lookAtAll()
 	err := s.cache.clean(ctx, &s.tasks)
 	s.tasks.Wait(ctx, sweepWait)
 	if ctx.Err() != nil {

@@ -63,7 +63,7 @@ func (h *hooks) Synchronize(ctx context.Context, pods []*nri.PodSandbox, contain
 		default:
 			h.repairStatus(sandbox)
 		}
-		if missing := h.attacher.Missing(sandbox); first && !attachment.IsLauncher(byID[sandbox.ID].GetLabels()) && slices.ContainsFunc(records, func(r checkpoint.Record) bool { return !missing(r) }) {
+		if missing := h.attacher.Missing(sandbox); first && !live.launcher && slices.ContainsFunc(records, func(r checkpoint.Record) bool { return !missing(r) }) {
 			h.checker.checkAtStart(sandbox, attaching)
 		}
 	}

@@ -87,6 +87,7 @@ type runtimeNode struct {
 	store              *checkpoint.Store
 	before             []string // the host's interfaces
 	gone, stopped      bool
+	endWriter          func() // of the driver
 }
 
 const sandboxID = "0123456789abcdef"
@@ -136,13 +137,14 @@ func (n *runtimeNode) start() {
 	namespaces, err := podns.New("/")
 	n.must(err)
 	d := newDriverWith(n.T, setup{
-		cfg: func(c *Config) { c.CDIDir = n.cdiDir },
+		heldStatus: true, // n ends the writer before it starts the next driver
+		cfg:        func(c *Config) { c.CDIDir = n.cdiDir },
 		env: func(env *environment) {
 			env.store, env.plugins, env.netns = store, run, podnet.NewReader(namespaces, noName)
 		},
 	}, n.nads...)
 	d.attacher.Deferred = func(r checkpoint.Record, cause error) { n.Errorf("the DEL of %s was deferred: %v", r.Key(), cause) }
-	n.Driver, n.store = d, store
+	n.Driver, n.store, n.endWriter = d, store, writeStatus(n.T, d)
 	n.hooks = newHooks(d, tolerant)
 	_, err = n.Configure(n.Context(), "", n.runtime, "1")
 	n.must(err)
@@ -179,6 +181,7 @@ func (n *runtimeNode) do(step string) {
 		n.attached()
 		return
 	case "found":
+		n.endWriter()
 		n.start()
 		n.attached()
 		return
@@ -189,6 +192,7 @@ func (n *runtimeNode) do(step string) {
 		return
 	case "restart":
 		n.operations.Wait()
+		n.endWriter()
 		n.store.WaitSynced()
 		n.start()
 		return

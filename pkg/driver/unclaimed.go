@@ -259,8 +259,8 @@ func remedy(static bool, o Ownership) string {
 	if static {
 		return "A static pod cannot have claims: make it a DaemonSet; or remove the annotation"
 	}
-	out := "nadra's webhook has not seen it, or has left it to Multus: delete it, so that the next one gets a claim; " +
-		"or convert its manifest (kubectl nadra convert)"
+	out := "nadra's webhook has not seen it, has seen it without the annotation, or has left it to Multus: delete it, so that the next one gets a claim; " +
+		reason.LateAnnotation + "; or convert its manifest (kubectl nadra convert)"
 	if o.Label != "" {
 		out += "; or keep it on nodes without the label"
 	}

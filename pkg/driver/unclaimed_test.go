@@ -22,6 +22,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/operations"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/podedit"
 )
 
@@ -70,9 +71,10 @@ func TestPodWithoutAClaimIsAttached(t *testing.T) {
 				without = append(without, e)
 			}
 		}
-		if len(without) != 1 || !strings.Contains(without[0], "networks default/blue and default/blue") || !strings.Contains(without[0], "node node-1") {
-			t.Errorf("events: %q", without)
+		if len(without) != 1 {
+			t.Fatalf("events: %q", without)
 		}
+		drivertest.WantReasonIn(t, without[0], "", "default/blue and default/blue", "node node-1", reason.LateAnnotation)
 		adjust, _, err := w.CreateContainer(t.Context(), pod, &nri.Container{})
 		if err != nil {
 			t.Fatal(err)
@@ -108,7 +110,7 @@ func TestContainersOfPodsWithClaimsGetNoSecondGate(t *testing.T) {
 }
 
 // TestUnclaimedPodIsHeld checks that the gate holds the containers of a pod that attaches slowly, and
-// that they are refused after a failure, until the sandbox ends.
+// that they are refused after the gate's time, until the sandbox ends.
 func TestUnclaimedPodIsHeld(t *testing.T) {
 	inUnclaimedWorld(t, func(t *testing.T, w *world) {
 		pod := asking("solo", "blue")
@@ -120,10 +122,10 @@ func TestUnclaimedPodIsHeld(t *testing.T) {
 		if err != nil || len(adjust.GetHooks().GetCreateRuntime()) != 1 {
 			t.Errorf("while it is attached: %v, %v", adjust, err)
 		}
-		time.Sleep(3 * time.Second)
+		time.Sleep(operations.AttachTime + 3*time.Second)
 		synctest.Wait()
 		_, _, err = w.CreateContainer(t.Context(), pod, &nri.Container{})
-		drivertest.WantReason(t, err, reason.PluginFailed, "pod default/solo", "no such VLAN")
+		drivertest.WantReason(t, err, reason.AttachTimeout, "pod default/solo", "no such VLAN")
 		w.sweeper.sweep(t.Context(), true)
 		drivertest.Same(t, "phases while the sandbox exists", map[string]checkpoint.Phase{"net1": checkpoint.Prepared}, w.phasesOfSolo())
 		if err := w.RemovePodSandbox(t.Context(), pod); err != nil {
@@ -175,9 +177,10 @@ func TestUnclaimedPodCannotBePrepared(t *testing.T) {
 		drivertest.WantReason(t, err, reason.NetworkNotFound, "pod default/solo", "default/absent")
 		drivertest.Same(t, "phases", map[string]checkpoint.Phase{}, w.phasesOfSolo())
 		got := eventsOf(t, w.Driver)
-		if len(got) != 1 || !strings.Contains(got[0], reason.EventFailedPrepareNetwork) {
-			t.Errorf("events: %q", got)
+		if len(got) != 1 {
+			t.Fatalf("events: %q", got)
 		}
+		drivertest.WantReasonIn(t, got[0], reason.NetworkNotFound, reason.EventFailedPrepareNetwork, "default/absent")
 	})
 }
 
@@ -259,7 +262,7 @@ func TestLateAttachSparesServedPods(t *testing.T) {
 // TestStaticPodsDoNotWaitForTheirStatus checks that the containers of a static pod may start
 // without the API server, and that its mirror pod counts as the pod.
 func TestStaticPodsDoNotWaitForTheirStatus(t *testing.T) {
-	inWorldWith(t, setup{cfg: func(c *Config) { c.Ownership.Unclaimed, c.NetworkStatusWait = AttachUnclaimed, true }}, blueConf, func(t *testing.T, w *world) {
+	inWorldWith(t, setup{heldStatus: true, cfg: func(c *Config) { c.Ownership.Unclaimed = AttachUnclaimed }}, blueConf, func(t *testing.T, w *world) {
 		pod := with(asking("solo", "blue"), func(p *nri.PodSandbox) { p.Annotations[configSource] = "file" })
 		if err := w.RunPodSandbox(t.Context(), pod); err != nil {
 			t.Fatal(err)

@@ -163,10 +163,7 @@ func TestLatePodStartsNoMoreContainers(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, _, err := w.CreateContainer(t.Context(), pod, &nri.Container{})
-		drivertest.WantReason(t, err, reason.AttachNotBegun, "pod default/solo")
-		synctest.Wait()
-		_, _, err = w.CreateContainer(t.Context(), pod, &nri.Container{})
-		drivertest.WantReason(t, err, reason.NetworkNotFound, "default/late")
+		drivertest.WantReason(t, err, reason.NetworkNotFound, "pod default/solo", "default/late")
 		drivertest.Same(t, "pods without records", 1, w.Driver.metricsState().WithoutRecords)
 		if err := w.Driver.nads.(nadCache).Add(nad("late", blueConf)); err != nil {
 			t.Fatal(err)

@@ -43,10 +43,8 @@ func wire(ctx context.Context, cfg Config, clients Clients, env *environment) (*
 		}),
 	}
 	d.retrigger = newPodRetrigger(clients.Kube, cfg.DriverName, cfg.NodeName, env.store, d.background)
+	d.owner = newOwner(clients.Metadata, cfg.NodeName, cfg.StateDir, cfg.Ownership)
 	var err error
-	if d.owner, err = newOwner(clients.Metadata, cfg.NodeName, cfg.StateDir, cfg.Ownership); err != nil {
-		return nil, err
-	}
 	if d.watch, err = newPodWatch(clients.Kube, cfg.DriverName, cfg.NodeName); err != nil {
 		return nil, err
 	}
@@ -111,24 +109,12 @@ func (d *Driver) wireAttaching() error {
 	}
 	d.networkStatus = networkstatus.NewWriter(networkstatus.Options{
 		Kube: d.clients.NetworkStatus, Manager: d.cfg.DriverName, DefaultNetwork: first, Find: d.watch.Find,
+		Links: func(s attachment.Sandbox) ([]string, error) {
+			ns, err := d.netns.Inspect(s.NetNS)
+			return ns.Links, err
+		},
 		Stored: d.store.MarkStatusStored, Late: d.report.networkStatusLate,
 	})
-	d.attacher = attach.New(attach.Options{
-		Store: d.store, Plugins: d.operations, Operations: d.operations, Netns: d.netns, RestoreDevice: vfrestore.New(d.cfg.Hardware.SysRoot).Restore,
-		ForgetDefaultRoutes: func(sandboxID string) error {
-			if d.runtime.name() == runtimeContainerd { // it runs no CHECK
-				return nil
-			}
-			return d.operations.ForgetDefaultRoutes(sandboxID)
-		},
-		Limits: d.cfg.limits(), Deferred: d.report.delDeferred, StatusWait: d.cfg.NetworkStatusWait, Metrics: d.metrics,
-		Added: d.networkStatus.Added, Ours: custody.ours,
-	})
-	d.adopter = &adopter{
-		custody: custody, owner: d.owner, store: d.store, adoptions: checkpoint.NewAdoptions(d.store), attacher: d.attacher, operations: d.operations, watch: d.watch, report: d.report,
-		requests: background.NewTrigger(),
-	}
-	d.metadata = &metadataFiles{enabled: d.cfg.DeviceMetadata, store: d.store}
 	planner := &planner{
 		driverName: d.cfg.DriverName, nodeName: d.cfg.NodeName, isolation: d.cfg.Isolation, networks: d.networks.View, devices: d.hardware.View,
 		pluginDevices: func(ctx context.Context, pod attachment.PodRef) (map[string][]string, error) {
@@ -136,6 +122,22 @@ func (d *Driver) wireAttaching() error {
 		},
 		describe: vfrestore.New(d.cfg.Hardware.SysRoot).Describe, annotation: d.networksReader(), watch: d.watch, kube: d.clients.Kube, metadata: d.clients.Metadata,
 	}
+	d.attacher = attach.New(attach.Options{
+		Store: d.store, Renew: planner.renew, Plugins: d.operations, Operations: d.operations, Netns: d.netns, RestoreDevice: vfrestore.New(d.cfg.Hardware.SysRoot).Restore,
+		ForgetDefaultRoutes: func(sandboxID string) error {
+			if d.runtime.name() == runtimeContainerd { // it runs no CHECK
+				return nil
+			}
+			return d.operations.ForgetDefaultRoutes(sandboxID)
+		},
+		Limits: d.cfg.limits(), Deferred: d.report.delDeferred, Metrics: d.metrics,
+		Added: d.networkStatus.Added, Ours: custody.ours,
+	})
+	d.adopter = &adopter{
+		custody: custody, owner: d.owner, store: d.store, adoptions: checkpoint.NewAdoptions(d.store), attacher: d.attacher, operations: d.operations, watch: d.watch, report: d.report,
+		requests: background.NewTrigger(),
+	}
+	d.metadata = &metadataFiles{enabled: d.cfg.DeviceMetadata, store: d.store}
 	d.edits = &podEdits{
 		podEditor: &podEditor{
 			owner: d.owner, policies: d.policies, store: d.store, attacher: d.attacher, planner: planner, watch: d.watch,
@@ -143,10 +145,16 @@ func (d *Driver) wireAttaching() error {
 		},
 		operations: d.operations, sandboxes: newLiveSandboxes(), queue: newEditQueue(),
 	}
+	d.checker = &checker{
+		operations: d.operations, store: d.store, attacher: d.attacher, watch: d.watch, background: d.background,
+		claimStatus: d.claimStatus, events: d.events, sandboxes: d.edits.sandboxes, requestLook: func() { d.sweeper.trigger() },
+		requested: map[string]bool{}, looks: map[checkpoint.Key]look{}, passed: map[networkOfPods]bool{}, doubted: map[networkOfPods][]attachment.PodRef{},
+	}
 	d.jobs = &attachJobs{
 		store: d.store, attacher: d.attacher, watch: d.watch, networkStatus: d.networkStatus,
-		metadata: d.metadata, report: d.report, metrics: d.metrics, operations: d.operations, edits: d.edits, byPod: map[string]*job{},
+		metadata: d.metadata, report: d.report, metrics: d.metrics, operations: d.operations, edits: d.edits, checker: d.checker, byPod: map[string]*job{}, proven: map[networkIn]bool{},
 	}
+	d.jobs.prove(d.store.All())
 	d.detacher = &detacher{store: d.store, attacher: d.attacher, operations: d.operations}
 	return nil
 }
@@ -178,7 +186,7 @@ func (d *Driver) wirePreparing() {
 	d.cache = &cniCacheCleaner{store: d.store, operations: d.operations, limits: d.attacher.Limits, withoutMultus: d.adopter.without}
 	d.sweeper = &sweeper{
 		store: d.store, attacher: d.attacher, jobs: d.jobs, operations: d.operations, watch: d.watch, networkStatus: d.networkStatus,
-		unpreparer: d.unpreparer, cache: d.cache, edits: d.edits, kube: d.clients.Kube, requests: background.NewTrigger(), goneClaims: map[string]bool{},
+		unpreparer: d.unpreparer, cache: d.cache, edits: d.edits, checker: d.checker, kube: d.clients.Kube, requests: background.NewTrigger(), goneClaims: map[string]bool{},
 	}
 	d.sweeper.leftovers.Store(&leftovers{})
 	containers := &containerCheck{driverName: d.cfg.DriverName, watch: d.watch, kube: d.clients.Kube}
@@ -192,10 +200,6 @@ func (d *Driver) wirePreparing() {
 
 // wireHooks makes the parts that answer the kubelet and the runtime.
 func (d *Driver) wireHooks() {
-	d.checker = &checker{
-		operations: d.operations, store: d.store, attacher: d.attacher, watch: d.watch, background: d.background,
-		claimStatus: d.claimStatus, events: d.events,
-	}
 	d.health = &deviceHealth{
 		store: d.store, networks: d.networks.View, devices: d.hardware.View, checker: d.checker, runtime: d.runtime,
 		started: d.started, prepared: background.NewTrigger(),

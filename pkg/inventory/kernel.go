@@ -43,11 +43,11 @@ func HostKernel() Kernel {
 
 // hostLinks lists the host's interfaces by name.
 func hostLinks() (map[string]Link, error) {
-	links, err := whole(linkList)
+	links, err := Whole(linkList)
 	if err != nil {
 		return nil, fmt.Errorf("listing network interfaces: %w", err)
 	}
-	routes, err := whole(func() ([]netlink.Route, error) { return netlink.RouteList(nil, netlink.FAMILY_V4) })
+	routes, err := Whole(func() ([]netlink.Route, error) { return netlink.RouteList(nil, netlink.FAMILY_V4) })
 	if err != nil {
 		return nil, fmt.Errorf("listing routes: %w", err)
 	}
@@ -68,9 +68,9 @@ func hostLinks() (map[string]Link, error) {
 	return out, nil
 }
 
-// whole repeats a listing that the kernel interrupted because something changed: the missing
+// Whole repeats a listing that the kernel interrupted because something changed: the missing
 // part might be the default route.
-func whole[T any](list func() ([]T, error)) ([]T, error) {
+func Whole[T any](list func() ([]T, error)) ([]T, error) {
 	const attempts = 5
 	for i := 1; ; i++ {
 		out, err := list()

@@ -53,7 +53,7 @@ func TestWhole(t *testing.T) {
 		{slices.Repeat([]error{netlink.ErrDumpInterrupted}, 9), netlink.ErrDumpInterrupted, 5},
 	} {
 		asked := 0
-		_, err := whole(func() ([]int, error) { asked++; return nil, tt.answers[asked-1] })
+		_, err := Whole(func() ([]int, error) { asked++; return nil, tt.answers[asked-1] })
 		if !errors.Is(err, tt.want) || asked != tt.asked {
 			t.Errorf("answers %v: asked %d times, error %v", tt.answers, asked, err)
 		}

@@ -150,16 +150,16 @@ func TestRefusals(t *testing.T) {
 		{`{} {}`, []string{"data[config.json]"}},
 		{`{"pools": []}`, []string{"resourceList", "configList", "--pool-config"}},
 		{`{"resourceList": 3}`, []string{"data[config.json].resourceList", "3"}},
-		{`{"resourceList": [], "more": 1}`, []string{"data[config.json].more", "1", "remove it"}},
-		{sriov(`{"resourceName": "a", "selectors": {"numas": ["0"]}}`), []string{"resourceList[0].selectors.numas", `["0"]`, "remove it"}},
-		{sriov(`{"resourceName": "a", "selectors": [{}, {"vendors": "8086"}]}`), []string{"resourceList[0].selectors[1].vendors", `"8086"`, "list of strings"}},
+		{`{"resourceList": [], "more": 1}`, []string{"data[config.json].more", "1"}},
+		{sriov(`{"resourceName": "a", "selectors": {"numas": ["0"]}}`), []string{"resourceList[0].selectors.numas", `["0"]`}},
+		{sriov(`{"resourceName": "a", "selectors": [{}, {"vendors": "8086"}]}`), []string{"resourceList[0].selectors[1].vendors", `"8086"`}},
 		{sriov(`{"resourceName": "a", "selectors": [{}, {"isRdma": "yes"}]}`), []string{"selectors[1].isRdma", `"yes"`, "bool"}},
 		{sriov(`{"resourceName": "a"}`), []string{"resourceList[0].selectors:"}},
 		{sriov(`{"resourceName": "a", "selectors": []}`), []string{"resourceList[0].selectors:"}},
 		{sriov(`{"selectors": {}}`), []string{"resourceList[0].resourceName:"}},
 		{sriov(`{"resourceName": "a.b", "selectors": {}}`), []string{`"a.b"`, `'.'`}},
 		{sriov(`{"resourceName": "a", "resourcePrefix": "not a domain", "selectors": {}}`), []string{"not a domain/a"}},
-		{sriov(`{"resourceName": "` + strings.Repeat("a", 60) + `", "selectors": {}}`), []string{"70 characters", "64", "shorter"}},
+		{sriov(`{"resourceName": "` + strings.Repeat("a", 60) + `", "selectors": {}}`), []string{"resourceList[0].resourceName", "70 ", "64 "}},
 		{sriov(`{"resourceName": "a", "deviceType": "gpu", "selectors": {}}`), []string{"deviceType", `"gpu"`, "netDevice, accelerator and auxNetDevice"}},
 		{sriov(`{"resourceName": "a", "deviceType": "accelerator", "selectors": {"pfNames": ["eno1"]}}`), []string{"selectors.pfNames:", `["eno1"]`}},
 		{sriov(`{"resourceName": "a", "deviceType": "auxNetDevice", "selectors": {}}`), []string{"auxTypes", `["sf"]`}},
@@ -173,7 +173,7 @@ func TestRefusals(t *testing.T) {
 		{rdma(`"devices": ["ib0"], "selectors": {"vendors": ["15b3"]}`), []string{"configList[0].devices", "ifNames"}},
 		{rdma(`"selectors": {}`), []string{"configList[0].selectors:", "devices"}},
 		{rdma(`"selectors": {"pfNames": ["ib0"]}`), []string{"selectors.pfNames:", `["ib0"]`}},
-		{`{"configList": [{"resourceName": "hca", "devices": ["ib0"]}]}`, []string{"rdmaHcaMax", "at least 1"}},
+		{`{"configList": [{"resourceName": "hca", "devices": ["ib0"]}]}`, []string{"configList[0].rdmaHcaMax"}},
 	} {
 		pools, err := ParseConfig(testMap, []byte(tt.config), Options{})
 		if reason.Of(err) != reason.PoolInvalid {
@@ -183,7 +183,7 @@ func TestRefusals(t *testing.T) {
 		if len(pools) != 0 {
 			t.Errorf("%s: a refused pool is served: %v", tt.config, pools)
 		}
-		for _, want := range append(tt.names, "[PoolInvalid] ConfigMap kube-system/sriovdp-config: ") {
+		for _, want := range append(tt.names, "ConfigMap kube-system/sriovdp-config: ") {
 			if !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: the error lacks %q: %v", tt.config, want, err)
 			}
@@ -233,7 +233,7 @@ func TestConflict(t *testing.T) {
 	if reason.Of(err) != reason.PoolConflict {
 		t.Fatalf("code %q of %v", reason.Of(err), err)
 	}
-	for _, name := range []string{"resourceList[1]", "pool intel.com/b", "2 devices (0000:3b:02.0 first)", "pool intel.com/a", "resourceList[0]"} {
+	for _, name := range []string{"resourceList[1]", "pool intel.com/b", "0000:3b:02.0", "pool intel.com/a", "resourceList[0]"} {
 		if !strings.Contains(err.Error(), name) {
 			t.Errorf("the error lacks %q: %v", name, err)
 		}
@@ -306,7 +306,7 @@ func TestPolicyRefusals(t *testing.T) {
 		`"resourceName": "a", "nicSelector": {}, "vdpaType": "vhost", "isRdma": true, "mtu": 1500`: "spec.vdpaType",
 	} {
 		_, ok, err := ParsePolicy([]byte(policy("p", spec)), "example.com")
-		if ok || reason.Of(err) != reason.PoolInvalid || !strings.Contains(err.Error(), "[PoolInvalid] SriovNetworkNodePolicy sriov/p: "+field) {
+		if ok || reason.Of(err) != reason.PoolInvalid || !strings.Contains(err.Error(), "SriovNetworkNodePolicy sriov/p: "+field) {
 			t.Errorf("%s: ok %v, error %v", spec, ok, err)
 		}
 	}

@@ -10,13 +10,11 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// annotationReader reads a pod's networks annotation and opens an account for each of its keys.
+// annotationReader reads a pod's networks annotation.
 type annotationReader struct {
 	subject
 	annotation *yaml.Node
 	keys       []elementKey
-	// accounts has the names of the keys' accounts. Those of a repeated key differ.
-	accounts []string
 }
 
 // readAnnotation reads the annotation of a pod. It reports a finding and returns nil if the
@@ -27,16 +25,11 @@ func readAnnotation(s subject, annotation *yaml.Node) *request {
 	path := s.pod.networksPath()
 	selections, err := attachment.ParseSelections(value, s.object.ref.Namespace)
 	if reason.Of(err) == reason.LimitExceeded {
-		s.ledger.open(r.field("networks"))
 		s.add(LimitExceeded, path, s.doc.at(annotation), "%s", bare(err, reason.LimitExceeded.Text("")))
 		return nil
 	}
 	r.keys = elementKeys(value)
-	r.openAccounts()
 	if err != nil {
-		if len(r.keys) == 0 {
-			s.ledger.open(r.field("networks"))
-		}
 		if k, found := slashInName(r.keys); found {
 			s.add(SlashInName, path, s.doc.within(annotation, k.at), "%s", bare(err, "networks: "))
 		} else {
@@ -56,21 +49,6 @@ func readAnnotation(s subject, annotation *yaml.Node) *request {
 	}
 }
 
-func (r *annotationReader) openAccounts() {
-	seen := map[string]int{}
-	for _, k := range r.keys {
-		name := k.field()
-		r.accounts = append(r.accounts, r.field(name+strings.Repeat("'", seen[name])))
-		seen[name]++
-		r.ledger.open(r.accounts[len(r.accounts)-1])
-	}
-}
-
-// field returns the name of a field in the whole object, which may have several pod templates.
-func (r annotationReader) field(name string) string {
-	return strings.TrimPrefix(r.pod.at[len(r.object.path):].String()+": "+name, ": ")
-}
-
 // checkKeys reports the keys that have no effect. The other keys are converted with the pod.
 func (r annotationReader) checkKeys(selections []attachment.Selection) {
 	path := r.pod.networksPath()
@@ -80,10 +58,8 @@ func (r annotationReader) checkKeys(selections []attachment.Selection) {
 		switch does[i] {
 		case unknown:
 			r.add(UnknownKey, path, r.doc.within(r.annotation, k.at), "networks[%d].%s is not a key of Multus or nadra", k.element, k.key)
-			r.ledger.record(r.accounts[i], Reported, UnknownKey)
 		case overruled:
 			r.add(KeyWithoutEffect, path, r.doc.within(r.annotation, k.at), "another key overrules networks[%d].%s", k.element, k.key)
-			r.ledger.record(r.accounts[i], Reported, KeyWithoutEffect)
 		}
 	}
 	if !stated && len(namespaces(r.keys)) < len(selections) {

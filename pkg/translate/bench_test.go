@@ -90,7 +90,7 @@ func BenchmarkPod(b *testing.B) {
 	o := Options{Namespace: "shop", AllNetworks: true, Lookup: lookup("")}
 	b.ReportAllocs()
 	for b.Loop() {
-		if got, err := Pod([]byte(onePod), o); err != nil || got.Readiness != Ready {
+		if got, err := Pod([]byte(onePod), o); err != nil || readiness(got.Findings) != Ready {
 			b.Fatal(got, err)
 		}
 	}

@@ -11,7 +11,8 @@ type Code string
 // The codes. Numbers below 10 are about the annotation, below 20 about the networks that it
 // names, below 30 about the pod, below 40 about resources, quotas and claims, below 50 about the
 // manifest, below 60 about network operators, below 70 more about networks and their pools,
-// below 80 about the nodes, below 90 more about the annotation, below 100 about virtual machines.
+// below 80 about the nodes, below 90 more about the annotation, networks and the pod, below 100 about virtual machines,
+// below 110 more about workloads.
 const (
 	BadAnnotation        Code = "NADRA-001"
 	SlashInName          Code = "NADRA-002"
@@ -65,16 +66,7 @@ const (
 	ClassChanged        Code = "NADRA-047"
 	KustomizationAlters Code = "NADRA-048"
 
-	NetworkRendered      Code = "NADRA-050"
-	OperatorFieldUnknown Code = "NADRA-051"
-	OperatorFieldIdle    Code = "NADRA-052"
-	OperatorAssumed      Code = "NADRA-053"
-	OperatorNewer        Code = "NADRA-054"
-	OperatorAlters       Code = "NADRA-055"
-	OperatorPoolUnserved Code = "NADRA-056"
-	OperatorFails        Code = "NADRA-057"
-	NotRendered          Code = "NADRA-058"
-	NetworkDiffers       Code = "NADRA-059"
+	NetworkOfOperator Code = "NADRA-050"
 
 	AnnotationRead     Code = "NADRA-060"
 	NetworkOfAgent     Code = "NADRA-061"
@@ -92,14 +84,21 @@ const (
 	MasterOnNoNode    Code = "NADRA-072"
 	MasterOnSomeNodes Code = "NADRA-073"
 
-	CapabilityMissing Code = "NADRA-080"
-	PodFieldMisplaced Code = "NADRA-081"
-	TwoAnnotations    Code = "NADRA-082"
-	AnnotationMoved   Code = "NADRA-083"
-	LimitExceeded     Code = "NADRA-084"
+	CapabilityMissing  Code = "NADRA-080"
+	PodFieldMisplaced  Code = "NADRA-081"
+	TwoAnnotations     Code = "NADRA-082"
+	AnnotationMoved    Code = "NADRA-083"
+	LimitExceeded      Code = "NADRA-084"
+	NetworkAwaited     Code = "NADRA-085"
+	RangeOnEachNode    Code = "NADRA-086"
+	RouteCoversCluster Code = "NADRA-087"
+	DefaultRouteInVRF  Code = "NADRA-088"
+	SysctlOfInterface  Code = "NADRA-089"
 
 	VirtualMachineServed Code = "NADRA-090"
 	BindingPlugin        Code = "NADRA-091"
+
+	AddressOfSeveralPods Code = "NADRA-100"
 )
 
 // Rule explains a code.

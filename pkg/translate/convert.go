@@ -41,8 +41,6 @@ type Result struct {
 	Workloads []Verdict
 	// Networks has the networks of the input, in its order.
 	Networks []NetworkVerdict
-	// Accounts has the outcome of each field that had to be converted.
-	Accounts []Account
 	// Kinds counts the objects of the input by kind.
 	Kinds map[string]int
 }
@@ -80,7 +78,6 @@ func Convert(in Input) Result {
 		}
 		result.Findings = append(result.Findings, out.findings...)
 		result.Workloads = append(result.Workloads, out.workloads...)
-		result.Accounts = append(result.Accounts, out.accounts...)
 	}
 	result.addUnrendered(unrendered, env.units)
 	result.Created = env.created(in.Files, known, outcomes)
@@ -94,14 +91,10 @@ func Convert(in Input) Result {
 	return result
 }
 
-// created returns the networks, classes and templates that neither the input nor the cluster has,
-// each once.
+// created returns the classes and templates that neither the input nor the cluster has, each once.
 func (e *environment) created(files []File, known index, outcomes []fileResult) []Created {
 	var out []Created
 	for _, n := range known.networks {
-		if n.definition != nil {
-			out = append(out, Created{Object: n.definition, For: n.files})
-		}
 		if class := n.verdict.Class; class != "" && !e.classes[class] {
 			e.classes[class] = true
 			out = append(out, Created{Object: DeviceClass(refOf(n.verdict.Object), n.verdict.Pool), For: e.units.spread(n.files)})

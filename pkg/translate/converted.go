@@ -90,7 +90,6 @@ func (m *resourceMatcher) checkMatchedBefore(replaced []string) {
 				if n := m.references[key.Value]; n > before[key.Value] {
 					at := c.path.Child("resources", list, key.Value)
 					m.add(ResourceNotMatched, at, m.doc.at(value), "%d networks draw from it, and %s remain", n, str(value))
-					m.ledger.record(at.String(), Reported, ResourceNotMatched)
 				}
 			})
 		}

@@ -12,11 +12,7 @@
 // internal/yamledit applies them to the text of a manifest and leaves every other byte as it is.
 // A document that it cannot edit stays unchanged, with a finding.
 //
-// Networks are those of the input, those that network operators would make from objects of the
-// input, and those that Options.Lookup finds in a cluster.
-//
-// Nothing is dropped silently: each key of an annotation's elements and each resource from which
-// a network draws has an Account.
+// Networks are those of the input, and those that Options.Lookup finds in a cluster.
 //
 // The conversion:
 //
@@ -49,8 +45,9 @@
 //	workload.go       objects and their pod templates
 //	network.go        NetworkAttachmentDefinitions
 //	plugins.go        facts about CNI plugins
-//	rendered.go       networks that operators would make
+//	operators.go      networks that network operators make
 //	poolserver.go     what serves a resource pool
+//	hazards.go        addresses and routes of networks that may harm pods
 //	nodefacts.go      plugins and interfaces of nodes
 //	template.go       ResourceClaimTemplates of the input and the cluster
 //	byhand.go         claims that were written by hand
@@ -58,6 +55,8 @@
 //	runtimeclass.go   pods in virtual machines
 //	virtualmachine.go virtual machines of KubeVirt
 //	podrules.go       rules about a pod and its networks
+//	copies.go         addresses that several pods get
+//	sysctls.go        sysctls of a pod for interfaces of its networks
 //	quota.go          rules about quotas
 //
 // The results:
@@ -67,6 +66,5 @@
 //	finding.go findings, positions and verdicts
 //	report.go  collects the findings of one object
 //	owner.go   owners of objects
-//	ledger.go  accounts of fields
 //	created.go objects to create, as text
 package translate

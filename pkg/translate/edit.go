@@ -6,8 +6,6 @@ import "github.com/nadra-dev/nadra/internal/yamledit"
 type (
 	// Edit is one change of an object. Its JSON form is that of JSON Patch.
 	Edit = yamledit.Edit
-	// Op is an operation of JSON Patch.
-	Op = yamledit.Op
 	// Path leads from an object's root to a value.
 	Path = yamledit.Path
 )

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 )
@@ -17,9 +16,6 @@ type elementKey struct {
 	// at is the offset in the annotation's value.
 	at int
 }
-
-// field returns the path of the key, for messages and accounts.
-func (k elementKey) field() string { return fmt.Sprintf("networks[%d].%s", k.element, k.key) }
 
 // effect is what a key of an element does.
 type effect int

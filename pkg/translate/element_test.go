@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -22,7 +23,7 @@ func TestElementKeys(t *testing.T) {
 	} {
 		var got []string
 		for _, k := range elementKeys(annotation) {
-			got = append(got, k.field())
+			got = append(got, fmt.Sprintf("networks[%d].%s", k.element, k.key))
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s: %s", annotation, diff)

@@ -10,7 +10,6 @@ import (
 	"github.com/nadra-dev/nadra/internal/readers"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
-	"github.com/nadra-dev/nadra/pkg/operators"
 )
 
 // Options control a conversion.
@@ -38,12 +37,9 @@ type Options struct {
 	NoPodInfo bool
 	// NoVirtualMachines leaves virtual machines of KubeVirt to Multus.
 	NoVirtualMachines bool
-	// Operators has what network operators know besides their objects. Without a namespace, it
-	// takes that of objects that state none.
-	Operators operators.Options
-	// RenderNetworks adds the networks that operators would make to the created objects, for a
-	// cluster without these operators.
-	RenderNetworks bool
+	// ResourcePrefix is the prefix of pools that SriovNetworkNodePolicies of the input define; empty is
+	// the default of sriov-network-operator.
+	ResourcePrefix string
 	// NoClasses leaves out DeviceClasses, for a cluster in which nadra's controller creates them.
 	NoClasses bool
 	// Lookup finds networks that are not in the input; nil finds none. Several goroutines may
@@ -54,10 +50,13 @@ type Options struct {
 	// Lookup is.
 	LookupTemplate     func(namespace, name string) *resourceapi.ResourceClaimTemplate
 	LookupRuntimeClass func(name string) (handler string, found bool)
-	// AllNetworks is set if a network that is neither in the input nor found does not exist.
-	AllNetworks bool
+	// AllNetworks is set if a network that is neither in the input nor found does not exist. With
+	// AwaitNetworks, pods wait for such a network.
+	AllNetworks, AwaitNetworks bool
 	// Templates has further kinds with pod templates.
 	Templates []TemplatePath
+	// ClusterRanges has addresses that pods reach by eth0, as far as they are known.
+	ClusterRanges []ClusterRange
 	// Nodes has the facts of the nodes that were inspected.
 	Nodes []NodeFacts
 }
@@ -88,6 +87,8 @@ type environment struct {
 	networks map[attachment.NetworkRef]network
 	// present has the networks of the context.
 	present map[attachment.NetworkRef]bool
+	// made has the objects of the input of which an operator makes networks that the input does not have.
+	made map[attachment.NetworkRef]maker
 	// pools has the resources from which networks of the input draw.
 	pools map[string]bool
 	// defined has the pools that sources of the input define.
@@ -110,7 +111,7 @@ type environment struct {
 func newEnvironment(o Options) *environment {
 	return &environment{
 		options:  o,
-		networks: map[attachment.NetworkRef]network{}, present: map[attachment.NetworkRef]bool{},
+		networks: map[attachment.NetworkRef]network{}, present: map[attachment.NetworkRef]bool{}, made: map[attachment.NetworkRef]maker{},
 		pools: map[string]bool{}, defined: map[string]bool{}, handlers: map[string]string{}, policies: map[string]bool{},
 		classes: map[string]bool{}, templates: map[string]*resourceapi.ResourceClaimTemplateSpec{},
 		classSpecs: map[string]*resourceapi.DeviceClass{}, places: map[string][]string{},
@@ -137,10 +138,14 @@ func (e *environment) network(ref attachment.NetworkRef) (network, bool) {
 // the network exists, as far as the input shows.
 func (e *environment) obstacle(ref attachment.NetworkRef, n network, found bool) (code Code, message string) {
 	switch {
+	case !found && e.options.AwaitNetworks:
+		return NetworkAwaited, fmt.Sprintf("the pod waits for %s", ref)
 	case !found && e.options.AllNetworks:
-		return NetworkMissing, fmt.Sprintf("%s does not exist%s", ref, e.namesakes(ref))
+		return NetworkMissing, fmt.Sprintf("%s does not exist%s", ref, e.origin(ref))
+	case !found && e.made[ref].draws:
+		return NetworkMayDraw, fmt.Sprintf("%s is not in the input, and draws from a pool%s", ref, e.origin(ref))
 	case !found:
-		return NetworkNotInInput, fmt.Sprintf("%s is not in the input%s", ref, e.namesakes(ref))
+		return NetworkNotInInput, fmt.Sprintf("%s is not in the input%s", ref, e.origin(ref))
 	case n.blocked != nil:
 		return NetworkUnusable, reason.Message(n.blocked)
 	case n.resourceName != "" && !e.options.Pools:
@@ -149,9 +154,22 @@ func (e *environment) obstacle(ref attachment.NetworkRef, n network, found bool)
 	return "", ""
 }
 
-// namesakes returns a hint at networks of the input with the same name in other namespaces, or "".
-func (e *environment) namesakes(ref attachment.NetworkRef) string {
+// origin returns a hint at where a network comes from that the input does not have, or "": the object of which an
+// operator makes it, or networks with the same name in other namespaces.
+func (e *environment) origin(ref attachment.NetworkRef) string {
+	if m, found := e.made[ref]; found {
+		hint := fmt.Sprintf("; its NAD is made by %s", m.object)
+		if !e.options.AllNetworks {
+			hint += ": read it from the cluster with --with-cluster, or add the NAD"
+		}
+		return hint
+	}
 	var others []string
+	for other := range e.made {
+		if other.Name == ref.Name {
+			others = append(others, other.String())
+		}
+	}
 	for other, n := range e.networks {
 		switch {
 		case other.Name != ref.Name || other.Namespace == ref.Namespace:

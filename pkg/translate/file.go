@@ -20,7 +20,6 @@ type fileResult struct {
 	kinds     map[string]int
 	findings  []Finding
 	workloads []Verdict
-	accounts  []Account
 	templates []neededTemplate
 	// unrendered has what must be rendered first, once for each document.
 	unrendered []UnrenderedUnit
@@ -36,7 +35,6 @@ type neededTemplate struct {
 type work struct {
 	object    object
 	reporter  *reporter
-	ledger    *ledger
 	edits     []Edit
 	templates []*resourceapi.ResourceClaimTemplate
 	networks  []string
@@ -91,7 +89,7 @@ func (out *fileResult) document(file string, part yamledit.Part, env *environmen
 		out.kinds[o.ref.Kind]++
 		r := &reporter{doc: d, object: o}
 		env.checkQuota(o, r)
-		w := &work{object: o, reporter: r, ledger: newLedger(o)}
+		w := &work{object: o, reporter: r}
 		if w.planPods(env) {
 			all = append(all, w)
 		} else {
@@ -176,7 +174,7 @@ func misplacedAnnotations(o object, pods []pod, r *reporter) bool {
 
 // plan plans one pod and adds the result.
 func (w *work) plan(p pod, env *environment) {
-	done := planPod(subject{w.reporter, p, env, w.ledger})
+	done := planPod(subject{w.reporter, p, env})
 	w.edits = append(w.edits, done.edits...)
 	w.templates = append(w.templates, done.templates...)
 	w.networks = append(w.networks, done.networks...)
@@ -202,7 +200,7 @@ func strayAnnotation(o object, r *reporter) bool {
 func splice(d *document, all []*work) []byte {
 	var edits []Edit
 	for _, w := range all {
-		if _, kept := w.kept(); kept {
+		if w.kept() {
 			w.edits, w.templates = nil, nil
 		}
 		edits = append(edits, w.edits...)
@@ -239,18 +237,10 @@ func (w *work) readiness() Readiness {
 	return r
 }
 
-// kept returns the code of the finding that keeps the object as it is, if there is one.
-func (w *work) kept() (Code, bool) {
-	if code, blocked := w.reporter.blocker(); blocked {
-		return code, true
-	}
-	if w.reporter.has(OwnedWorkload) {
-		return OwnedWorkload, true
-	}
-	return "", false
-}
+// kept reports whether a finding keeps the object as it is.
+func (w *work) kept() bool { return w.reporter.blocks() || w.reporter.has(OwnedWorkload) }
 
-// add adds the verdict, findings and accounts of an object.
+// add adds the verdict and findings of an object.
 func (out *fileResult) add(w *work) {
 	findings := w.reporter.findings
 	out.findings = append(out.findings, findings...)
@@ -259,18 +249,7 @@ func (out *fileResult) add(w *work) {
 		Networks: w.networks, Changed: len(w.edits) > 0, Codes: codesOf(findings),
 		Features: sortedSet(w.features), Owner: ownerOf(w.object), Edits: relative(w.object.path, w.edits),
 	})
-	out.accounts = append(out.accounts, w.accounts()...)
 	for _, t := range w.templates {
 		out.templates = append(out.templates, neededTemplate{t, w.object.stated == ""})
 	}
-}
-
-// accounts returns the accounts of the object. Fields without an outcome are converted, unless the
-// object stays as it is.
-func (w *work) accounts() []Account {
-	if code, kept := w.kept(); kept {
-		w.ledger.reset()
-		return w.ledger.finish(Kept, code)
-	}
-	return w.ledger.finish(Converted, "")
 }

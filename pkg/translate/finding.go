@@ -119,11 +119,8 @@ type NetworkVerdict struct {
 	Plugins []string `json:"plugins,omitempty"`
 	IPAM    string   `json:"ipam,omitempty"`
 	// Pool is the resource from which it draws.
-	Pool string `json:"pool,omitempty"`
-	// RenderedFrom is the network operator's object of which the operator would make it. It is
-	// nil if the input has the network itself.
-	RenderedFrom *ObjectRef `json:"renderedFrom,omitempty"`
-	Codes        []Code     `json:"codes,omitempty"`
+	Pool  string `json:"pool,omitempty"`
+	Codes []Code `json:"codes,omitempty"`
 }
 
 // readiness returns the verdict that findings give by their severity.

@@ -35,7 +35,7 @@ func FuzzConvert(f *testing.F) {
 		f.Add([]byte(many), true, false)
 	}
 	f.Fuzz(func(t *testing.T, text []byte, pools, drop bool) {
-		in := Input{Files: []File{{"f.yaml", text}}, Options: Options{Pools: pools, DropAnnotation: drop, RenderNetworks: drop, BesideMultus: !drop && !pools}}
+		in := Input{Files: []File{{"f.yaml", text}}, Options: Options{Pools: pools, DropAnnotation: drop, BesideMultus: !drop && !pools}}
 		var got Result
 		bounded.Run(t, len(text), func() { got = Convert(in) })
 		checkParses(t, got)

@@ -56,12 +56,10 @@ func optionsOf(t *testing.T, comment string) Options {
 			o.BesideMultus = true
 		case word == "all-networks":
 			o.AllNetworks = true
-		case word == "render-networks":
-			o.RenderNetworks = true
+		case word == "await-networks":
+			o.AllNetworks, o.AwaitNetworks = true, true
 		case strings.HasPrefix(word, "resource-prefix="):
-			o.Operators.ResourcePrefix = strings.TrimPrefix(word, "resource-prefix=")
-		case strings.HasPrefix(word, "operator-namespace="):
-			o.Operators.OperatorNamespace = strings.TrimPrefix(word, "operator-namespace=")
+			o.ResourcePrefix = strings.TrimPrefix(word, "resource-prefix=")
 		case strings.HasPrefix(word, "node="):
 			facts := strings.SplitN(strings.TrimPrefix(word, "node="), "/", 3)
 			o.Nodes = append(o.Nodes, NodeFacts{Name: facts[0], Plugins: strings.Split(facts[1], ","), Interfaces: strings.Split(facts[2], ",")})
@@ -77,6 +75,10 @@ func optionsOf(t *testing.T, comment string) Options {
 				}
 				return PoolFacts{Server: PoolOfNobody}
 			}
+		case strings.HasPrefix(word, "range="): // e.g. range=services:10.96.0.0/12
+			of, text, _ := strings.Cut(strings.TrimPrefix(word, "range="), ":")
+			r, _ := RangeOf(text, of)
+			o.ClusterRanges = append(o.ClusterRanges, r)
 		case strings.HasPrefix(word, "namespace="):
 			o.Namespace = strings.TrimPrefix(word, "namespace=")
 		default:
@@ -160,11 +162,7 @@ func results(in Input, got Result) []section {
 		fmt.Fprintf(&findings, "%s: not rendered; mentions networks: %v\n", u.Object, u.Mentions)
 	}
 	for _, n := range got.Networks {
-		fmt.Fprintf(&findings, "%s: %s; class %q; %s; ipam %q; pool %q", n.Object, n.Readiness, n.Class, n.Plugins, n.IPAM, n.Pool)
-		if n.RenderedFrom != nil {
-			fmt.Fprintf(&findings, "; from %s", n.RenderedFrom)
-		}
-		findings.WriteByte('\n')
+		fmt.Fprintf(&findings, "%s: %s; class %q; %s; ipam %q; pool %q\n", n.Object, n.Readiness, n.Class, n.Plugins, n.IPAM, n.Pool)
 	}
 	if created.Len() > 0 {
 		out = append(out, section{"created", created.Bytes()})

@@ -4,12 +4,10 @@ import (
 	"bytes"
 	"slices"
 
-	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/nadra-dev/nadra/internal/yamledit"
 	"github.com/nadra-dev/nadra/pkg/attachment"
-	"github.com/nadra-dev/nadra/pkg/operators"
 	"github.com/nadra-dev/nadra/pkg/pools"
 )
 
@@ -24,8 +22,6 @@ type indexedNetwork struct {
 	verdict NetworkVerdict
 	// files has the files that define the network, all in the same way.
 	files []string
-	// definition is a definition to create, or nil.
-	definition *nadv1.NetworkAttachmentDefinition
 }
 
 // index records all objects to which the rules refer, and checks the networks among them. It
@@ -47,29 +43,25 @@ func (e *environment) index(files []File, cluster bool) index {
 		}
 	})
 	var networks []inputNetwork
+	var makers []object
 	for _, d := range slices.Concat(docs...) {
 		for _, o := range e.objects(d) {
 			if _, unrendered := ofObject(o); unrendered {
 				continue
 			}
-			if isNetwork(o) || makesNetwork(o) {
+			switch {
+			case isNetwork(o):
 				networks = append(networks, inputNetwork{reporter: &reporter{doc: d, object: o}, ref: refOf(o.ref)})
-			} else {
+			case makesNetwork(o):
+				makers = append(makers, o)
+			default:
 				e.indexObject(o, cluster)
 			}
 		}
 	}
 	defined := map[attachment.NetworkRef]*inputNetwork{}
 	for i := range networks {
-		if n := &networks[i]; isNetwork(n.object) {
-			n.read(e, defined)
-		}
-	}
-	// Networks of the input take precedence over those that operators would make.
-	for i := range networks {
-		if n := &networks[i]; makesNetwork(n.object) {
-			n.render(e, defined)
-		}
+		networks[i].read(e, defined)
 	}
 	var out index
 	for i := range networks {
@@ -77,6 +69,9 @@ func (e *environment) index(files []File, cluster bool) index {
 			networks[i].checkClass(e)
 		}
 		out.add(&networks[i], e)
+	}
+	for _, o := range makers {
+		out.addMade(o, e)
 	}
 	return out
 }
@@ -86,17 +81,13 @@ func (x *index) add(n *inputNetwork, e *environment) {
 	x.findings = append(x.findings, n.findings...)
 	if n.duplicate {
 		for i := range x.networks {
-			if first := &x.networks[i]; isNetwork(n.object) && refOf(first.verdict.Object) == n.ref {
+			if first := &x.networks[i]; refOf(first.verdict.Object) == n.ref {
 				first.files = append(first.files, n.doc.file)
 			}
 		}
 		return
 	}
-	one := indexedNetwork{verdict: n.verdict(e), files: []string{n.doc.file}}
-	if e.options.RenderNetworks {
-		one.definition = n.definition
-	}
-	x.networks = append(x.networks, one)
+	x.networks = append(x.networks, indexedNetwork{verdict: n.verdict(e), files: []string{n.doc.file}})
 }
 
 const policyKind = "MultiNetworkPolicy"
@@ -104,11 +95,8 @@ const policyKind = "MultiNetworkPolicy"
 // indexed are the kinds, and names of ConfigMaps, of the objects that the index records.
 var indexed = func() [][]byte {
 	kinds := [][]byte{[]byte(nadKind), []byte(policyKind), []byte("RuntimeClass"), []byte("DeviceClass"), []byte("ResourceClaimTemplate")}
-	for _, name := range append(PoolConfigMaps(), pools.PolicyKind) {
+	for _, name := range slices.Concat(PoolConfigMaps(), []string{pools.PolicyKind}, operatorKindNames()) {
 		kinds = append(kinds, []byte(name))
-	}
-	for _, k := range operators.Kinds() {
-		kinds = append(kinds, []byte(k.Kind))
 	}
 	return kinds
 }()

@@ -1,10 +1,6 @@
 package translate
 
-import (
-	"slices"
-
-	"github.com/nadra-dev/nadra/pkg/operators"
-)
+import "slices"
 
 // GroupKind names a kind of objects, whatever its version.
 type GroupKind struct{ Group, Kind string }
@@ -45,12 +41,8 @@ func WorkloadKinds(more []TemplatePath) []GroupKind {
 	return slices.Compact(append(all, virtualMachineKinds...))
 }
 
-// Kinds returns all kinds that the rules read, those with pods first. A reader of a cluster needs
-// no others.
+// Kinds returns all kinds of a cluster that the rules read, those with pods first. A cluster has the networks
+// that operators make.
 func Kinds(more []TemplatePath) []GroupKind {
-	var all []GroupKind
-	for _, kind := range operators.Kinds() {
-		all = append(all, GroupKind{groupOf(kind.APIVersion), kind.Kind})
-	}
-	return slices.Concat(WorkloadKinds(more), contextKinds, all, quotaKinds)
+	return slices.Concat(WorkloadKinds(more), contextKinds, quotaKinds)
 }

@@ -33,7 +33,7 @@ func TestLookupTemplate(t *testing.T) {
 	}
 	there.Spec.Spec.Devices.Requests[0].Name = "other"
 	third, err := Pod([]byte(onePod), o)
-	if err != nil || third.Readiness != Stays || third.Edits != nil || third.Findings[0].Code != TemplateChanged {
+	if err != nil || readiness(third.Findings) != Stays || third.Edits != nil || third.Findings[0].Code != TemplateChanged {
 		t.Errorf("got %+v, %v", third, err)
 	}
 }

@@ -4,6 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"net/netip"
+	"reflect"
+	"slices"
 	"strings"
 
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
@@ -23,6 +27,11 @@ type network struct {
 	ipam    string
 	// binaries and masters are the plugins and interfaces that a node must have, each once.
 	binaries, masters []string
+	// localRanges are the masters on which host-local hands out addresses. routes are the destinations
+	// of its routes. fixed is set if each pod gets the same addresses.
+	localRanges []string
+	routes      []netip.Prefix
+	fixed       bool
 	// poolless is the plugin that needs a device if no pool provides one, or empty.
 	poolless string
 	// capabilities has the capabilities that a plugin of the chain declares.
@@ -67,6 +76,7 @@ func networkOf(nad *nadv1.NetworkAttachmentDefinition) (network, error) {
 		n.binaries = append(n.binaries, p.Type, p.IPAM)
 		n.masters = append(n.masters, p.Master)
 	}
+	n.localRanges, n.routes, n.fixed = localRangesOf(parsed.Plugins), routesOf(parsed), hasFixedAddresses(parsed)
 	n.binaries, n.masters = nonEmptySet(n.binaries), nonEmptySet(n.masters)
 	if n.blocked == nil {
 		n.capabilities = capabilitiesOf(nad.Spec.Config)
@@ -94,7 +104,7 @@ func capabilitiesOf(config string) map[string]bool {
 	return out
 }
 
-// inputNetwork is an object of the input that is a network, or of which an operator makes one.
+// inputNetwork is a NetworkAttachmentDefinition of the input.
 type inputNetwork struct {
 	*reporter
 	network
@@ -103,8 +113,6 @@ type inputNetwork struct {
 	config string
 	// duplicate is set if another object of the input is the network.
 	duplicate bool
-	// definition is the definition that an operator would make of the object.
-	definition *nadv1.NetworkAttachmentDefinition
 }
 
 // read checks a NetworkAttachmentDefinition and records its configuration. defined has the first
@@ -123,6 +131,7 @@ func (n *inputNetwork) read(e *environment, defined map[attachment.NetworkRef]*i
 	n.checkName()
 	n.checkAltered(e)
 	n.checkNodes(e, n.object.path.Child("spec", "config"))
+	n.checkHazards(e, n.object.path.Child("spec", "config"))
 	n.index(e, pool)
 }
 
@@ -149,6 +158,21 @@ func (n *inputNetwork) compareWith(first *inputNetwork, e *environment) {
 	}
 	first.blocked = reason.Errorf(reason.NetworkInvalid, "%s and %s define network %s differently", firstAt, at, n.ref)
 	e.networks[n.ref] = first.network
+}
+
+// differences returns the top-level keys whose JSON values differ. It treats invalid JSON as an
+// empty object.
+func differences(a, b string) []string {
+	var x, y map[string]any
+	_ = json.Unmarshal([]byte(a), &x)
+	_ = json.Unmarshal([]byte(b), &y)
+	var keys []string
+	for _, key := range sortedSet(slices.Concat(slices.Collect(maps.Keys(x)), slices.Collect(maps.Keys(y)))) {
+		if !reflect.DeepEqual(x[key], y[key]) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
 }
 
 // readConfig checks spec.config and the annotations.
@@ -267,11 +291,6 @@ func (n *inputNetwork) verdict(e *environment) NetworkVerdict {
 	v := NetworkVerdict{
 		Object: n.object.ref, Position: n.doc.at(n.object.node), Readiness: readiness(n.findings),
 		Plugins: n.plugins, IPAM: n.ipam, Pool: n.resourceName, Codes: codesOf(n.findings),
-	}
-	if makesNetwork(n.object) {
-		from := n.object.ref
-		v.RenderedFrom = &from
-		v.Object = ObjectRef{APIVersion: nadv1.SchemeGroupVersion.String(), Kind: nadKind, Namespace: n.ref.Namespace, Name: n.ref.Name}
 	}
 	if n.ref.Name != "" && e.servable(n.network) {
 		v.Class = attachment.DeviceClassName(n.ref)

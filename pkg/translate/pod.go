@@ -17,9 +17,8 @@ import (
 // the whole object.
 type subject struct {
 	*reporter
-	pod    pod
-	env    *environment
-	ledger *ledger
+	pod pod
+	env *environment
 }
 
 // request is a subject with the networks that its annotation asks for.
@@ -80,7 +79,6 @@ func (r *request) plan() plan {
 		out.features = append(out.features, featuresOf(s)...)
 	}
 	if r.claimedByHand() {
-		r.ledger.recordRest(Kept, "")
 		return out
 	}
 	devices := newDeviceSources(r)
@@ -90,7 +88,6 @@ func (r *request) plan() plan {
 		out.features = append(out.features, featureResources)
 	}
 	if str(get(r.pod.template, "spec", "hostNetwork")) == "true" {
-		r.ledger.recordRest(Kept, HostNetwork)
 		return out
 	}
 	out.attaches = true
@@ -117,7 +114,7 @@ func (r *request) edits(templates []*resourceapi.ResourceClaimTemplate, matcher 
 	r.checkLeftOver(len(names))
 	edits, earlier := r.claimReferences(names)
 	edits = slices.Concat(edits, podInfoEdits(r.pod, r.env.options, matcher.references), nodeSelector{r}.edits())
-	if _, blocked := r.blocker(); blocked {
+	if r.blocks() {
 		return nil
 	}
 	switch {

@@ -8,6 +8,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/nadra-dev/nadra/internal/yamledit"
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
@@ -28,6 +29,9 @@ func (r podRules) check() {
 	r.checkHandClaims()
 	r.checkNetworks()
 	r.checkCapabilities()
+	r.checkVRF()
+	r.checkSysctls()
+	r.checkCopies()
 }
 
 func (r podRules) checkPod() {
@@ -89,11 +93,14 @@ func (r podRules) checkNetworks() {
 		code, message := r.env.obstacle(s.Network, n, found)
 		switch {
 		case code == NetworkNotInInput && mayDraw() != "":
-			r.add(NetworkMayDraw, path, r.place(i), "%s is not in the input, and may draw from %s, which the pod requests%s", s.Network, mayDraw(), r.env.namesakes(s.Network))
+			r.add(NetworkMayDraw, path, r.place(i), "%s is not in the input, and may draw from %s, which the pod requests%s", s.Network, mayDraw(), r.env.origin(s.Network))
+		case code == NetworkAwaited && mayDraw() != "":
+			r.add(code, path, r.place(i), "%s; if it draws from %s, create the pod again after it", message, mayDraw())
 		case code != "":
 			r.add(code, path, r.place(i), "%s", message)
 		default:
 			r.checkPool(i, n)
+			r.checkHazards(i, n)
 		}
 	}
 }
@@ -123,12 +130,15 @@ func (r podRules) mayDraw() string {
 	return strings.Join(sortedSet(names), " or ")
 }
 
-// checkCapabilities reports arguments of a network that no plugin of its chain takes.
+// checkCapabilities reports arguments of a network that no plugin of its chain takes, or on which one fails.
 func (r podRules) checkCapabilities() {
 	for i, s := range r.selections {
 		n, found := r.network(s.Network)
 		if !found || n.blocked != nil || len(n.plugins) == 0 {
 			continue
+		}
+		if err := s.CheckPrefixes(n.ipam); err != nil {
+			r.add(BadAnnotation, r.path(), r.place(i), "networks[%d].%s", i, reason.Message(err))
 		}
 		for _, argument := range []struct {
 			key   string
@@ -137,6 +147,16 @@ func (r podRules) checkCapabilities() {
 			if argument.given && !n.capabilities[argument.key] {
 				r.add(CapabilityMissing, r.path(), r.place(i), "networks[%d].%s: no plugin of %s has the capability %s", i, argument.key, s.Network, argument.key)
 			}
+		}
+	}
+}
+
+// checkVRF reports default routes through interfaces that a chain moves into a VRF.
+func (r podRules) checkVRF() {
+	for i, s := range r.selections {
+		n, found := r.network(s.Network)
+		if found && n.blocked == nil && s.DefaultRoute != nil && len(*s.DefaultRoute) > 0 && slices.Contains(n.plugins, "vrf") {
+			r.add(DefaultRouteInVRF, r.path(), r.place(i), "networks[%d].default-route: plugin vrf of %s moves the interface into a VRF", i, s.Network)
 		}
 	}
 }

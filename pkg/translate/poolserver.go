@@ -70,7 +70,7 @@ func (e *environment) indexPools(o object) {
 		if err != nil {
 			return
 		}
-		if p, ok, _ := pools.ParsePolicy(text, e.options.Operators.ResourcePrefix); ok {
+		if p, ok, _ := pools.ParsePolicy(text, e.options.ResourcePrefix); ok {
 			e.defined[p.Pool.ResourceName] = true
 		}
 		return

@@ -2,6 +2,7 @@ package translate
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -44,24 +45,14 @@ func (r *reporter) place(path Path) Position {
 	return r.doc.at(at)
 }
 
-// blocker returns the code of the first finding that blocks.
-func (r *reporter) blocker() (Code, bool) {
-	for _, f := range r.findings {
-		if f.Severity == Blocker {
-			return f.Code, true
-		}
-	}
-	return "", false
+// blocks reports whether there is a finding that blocks.
+func (r *reporter) blocks() bool {
+	return slices.ContainsFunc(r.findings, func(f Finding) bool { return f.Severity == Blocker })
 }
 
 // has reports whether there is a finding with a code.
 func (r *reporter) has(code Code) bool {
-	for _, f := range r.findings {
-		if f.Code == code {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.findings, func(f Finding) bool { return f.Code == code })
 }
 
 // bare returns the text of an error after a prefix that the finding has, too.

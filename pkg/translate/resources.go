@@ -24,8 +24,7 @@ type resourceMatcher struct {
 	references map[string]int64
 }
 
-// check opens an account for each resource from which a network of the pod draws. It reports
-// whether there is one.
+// check checks the resources from which networks of the pod draw. It reports whether there is one.
 func (m *resourceMatcher) check() (matched bool) {
 	for _, c := range m.pod.containers() {
 		for _, list := range resourceLists {
@@ -34,9 +33,8 @@ func (m *resourceMatcher) check() (matched bool) {
 					return
 				}
 				matched = true
-				at := c.path.Child("resources", list, key.Value)
-				m.ledger.open(at.String())
 				if _, ok := count(value); !ok {
+					at := c.path.Child("resources", list, key.Value)
 					m.add(ResourceUnread, at, m.doc.at(value), "%q is not a number of devices", str(value))
 				}
 			})
@@ -141,7 +139,6 @@ func (m *resourceMatcher) listEdits(c container, list string, left map[string]in
 		case !matched:
 		case remains > 0:
 			edits = append(edits, Edit{Op: Replace, Path: at.Child(key.Value), Value: strconv.FormatInt(remains, 10)})
-			m.ledger.record(at.Child(key.Value).String(), Reported, ResourceSurplus)
 		default:
 			removed++
 			edits = append(edits, Edit{Op: Remove, Path: at.Child(key.Value)})

@@ -19,8 +19,6 @@ type PodResult struct {
 	// find, in order.
 	Templates []*resourceapi.ResourceClaimTemplate
 	Findings  []Finding
-	Readiness Readiness
-	Accounts  []Account
 }
 
 // Pod converts one pod of a namespace, given as JSON or YAML. It finds networks by the options'
@@ -41,14 +39,13 @@ func Pod(manifest []byte, o Options) (PodResult, error) {
 	if n := get(object.node, "metadata", "labels", attachment.LauncherLabel); str(n) == attachment.Launcher && o.leavesMachines() {
 		r.add(VirtualMachines, object.path.Child("metadata", "labels", attachment.LauncherLabel), d.at(n), "KubeVirt and Multus keep its networks")
 	}
-	w := &work{object: object, reporter: r, ledger: newLedger(object)}
 	env := newEnvironment(o)
-	done := planPod(subject{r, pod{object: object, template: object.node, at: object.path}, env, w.ledger})
+	done := planPod(subject{r, pod{object: object, template: object.node, at: object.path}, env})
 	done.templates = slices.DeleteFunc(done.templates, func(t *resourceapi.ResourceClaimTemplate) bool {
 		return env.template(t.Namespace, t.Name) != nil
 	})
-	out := PodResult{Edits: done.edits, Templates: done.templates, Findings: r.findings, Readiness: readiness(r.findings), Accounts: w.accounts()}
-	if _, blocked := r.blocker(); blocked {
+	out := PodResult{Edits: done.edits, Templates: done.templates, Findings: r.findings}
+	if r.blocks() {
 		out.Edits, out.Templates = nil, nil
 	}
 	return out, nil

@@ -34,7 +34,7 @@ func TestPod(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Readiness != Ready || len(got.Templates) != 1 || got.Templates[0].Namespace != "shop" {
+	if readiness(got.Findings) != Ready || len(got.Templates) != 1 || got.Templates[0].Namespace != "shop" {
 		t.Fatalf("got %+v", got)
 	}
 	patch, err := json.Marshal(got.Edits)
@@ -60,7 +60,7 @@ func TestPodRefused(t *testing.T) {
 		"no pools":        {Namespace: "shop", AllNetworks: true, Lookup: lookup("intel.com/vf")},
 	} {
 		got, err := Pod([]byte(onePod), o)
-		if err != nil || got.Readiness != Stays || got.Edits != nil || got.Templates != nil || len(got.Findings) != 1 {
+		if err != nil || readiness(got.Findings) != Stays || got.Edits != nil || got.Templates != nil || len(got.Findings) != 1 {
 			t.Errorf("%s: got %+v, %v", name, got, err)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -106,18 +107,18 @@ func isTemplated(o object) bool {
 	return found
 }
 
-// mentions are texts about networks.
-var mentions = [][]byte{[]byte(attachment.NetworksAnnotation), []byte(attachment.OwnNetworksAnnotation), []byte(nadKind)}
+// mentions finds texts about networks.
+var mentions = regexp.MustCompile(strings.Join([]string{
+	regexp.QuoteMeta(attachment.NetworksAnnotation), regexp.QuoteMeta(attachment.OwnNetworksAnnotation), nadKind,
+	`\bkind["']?\s*:\s*["']?(` + strings.Join(operatorKindNames(), "|") + `)\b`,
+}, "|"))
 
 // unrender records a text of a unit. line is the number of lines of the file before the text.
 func (out *fileResult) unrender(unit ObjectRef, file string, text []byte, line int) {
 	one := UnrenderedUnit{Object: unit, Position: Position{File: file, Line: line + 1, Column: 1}}
-	for _, word := range mentions {
-		if i := bytes.Index(text, word); i >= 0 {
-			one.Mentions = true
-			one.Position.Line = line + 1 + bytes.Count(text[:i], []byte("\n"))
-			break
-		}
+	if at := mentions.FindIndex(text); at != nil {
+		one.Mentions = true
+		one.Position.Line = line + 1 + bytes.Count(text[:at[0]], []byte("\n"))
 	}
 	out.unrendered = append(out.unrendered, one)
 }

@@ -96,7 +96,7 @@ func (w *work) planMachine(env *environment) bool {
 		}
 	}
 	slices.Sort(w.networks)
-	if _, blocked := r.blocker(); !blocked {
+	if !r.blocks() {
 		r.add(VirtualMachineServed, o.path.Child("spec"), o.doc.at(parts[0].node), "the webhook converts its launcher pods")
 	}
 	return true

@@ -15,6 +15,8 @@
 //	desk_test.go        files and archives of kubectl nadra
 //	held_test.go        foreign networks, addresses, paths
 //	waits_test.go       pods on a slow network beside pods without networks
+//
+// ATTACK_PODS is the number of pods on a slow network, 40 by default.
 package attacks
 
 import (
@@ -78,8 +80,6 @@ func start(ctx context.Context, dir string) (c *cluster.Cluster, err error) {
 	theLab, err = lab.Start(ctx, cluster.Options{
 		Dir: dir, Nodes: 2,
 		NRITimeout: 2 * time.Second, // the runtime's own default, and the hard case
-		// A container that the gate refuses is tried again soon.
-		KubeletConfig: map[string]any{"crashLoopBackOff": map[string]any{"maxContainerRestartPeriod": "1s"}},
 	}, os.Stderr)
 	if err != nil {
 		return nil, err

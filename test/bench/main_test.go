@@ -33,7 +33,11 @@ func TestMain(m *testing.M) {
 
 func run(ctx context.Context, dir string, m *testing.M) (code int) {
 	runDir = dir
-	var err error
+	err := os.Setenv(cluster.InlineVariable, "1")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	// Read the commit before measuring, because the tree may change meanwhile.
 	if figures.Commit, err = commit(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, err)

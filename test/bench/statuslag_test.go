@@ -33,14 +33,11 @@ type lagFigures struct {
 type lagKind struct {
 	name, title string
 	node        int
-	// flags are the driver's flags.
-	flags []string
 }
 
 var lagKinds = []lagKind{
-	{"wait", "nadra, 3 networks", nadraNode, nil},
-	{"nowait", "nadra with --network-status-wait=false, 3 networks", nadraNode, []string{"--network-status-wait=false"}},
-	{"thick", "thick Multus, 3 networks", thickNode, nil},
+	{"nadra", "nadra, 3 networks", nadraNode},
+	{"thick", "thick Multus, 3 networks", thickNode},
 }
 
 // lagBursts has the sizes of the bursts, and how often each is repeated. Single pods are
@@ -87,14 +84,9 @@ func BenchmarkNetworkStatus(b *testing.B) {
 		}
 		for round := range burst.rounds {
 			for i := range lagKinds {
-				f := &found[(round+i)%len(lagKinds)]
-				if f.kind.node == nadraNode {
-					s.setFlags(b, f.kind.flags...)
-				}
-				s.lag(b, f, networks, round)
+				s.lag(b, &found[(round+i)%len(lagKinds)], networks, round)
 			}
 		}
-		s.setFlags(b)
 		for _, f := range found {
 			figures.Lags = append(figures.Lags, f)
 			b.ReportMetric(f.Lag.Median(), fmt.Sprintf("lag-ms-%d-%s", f.Pods, f.kind.name))
@@ -179,18 +171,13 @@ func (r *report) lagOf(name string, size int) *lagFigures {
 	return nil
 }
 
-// waitGoal limits the time until a pod is Ready, as a multiple of the time without waiting
-// for network-status.
-const waitGoal = 1.05
-
-// lagGoals adds the goals that compare nadra with Multus, and waiting with not waiting.
+// lagGoals adds the goals that compare nadra with Multus.
 func (r *report) lagGoals(out map[string]goal) {
 	for _, burst := range lagBursts {
-		ours, free, multus := r.lagOf("wait", burst.size), r.lagOf("nowait", burst.size), r.lagOf("thick", burst.size)
-		if ours == nil || free == nil || multus == nil {
+		ours, multus := r.lagOf("nadra", burst.size), r.lagOf("thick", burst.size)
+		if ours == nil || multus == nil {
 			continue
 		}
 		out[fmt.Sprintf("network-status after the last ADD, burst of %d, median", burst.size)] = less(ours.Lag.Median(), multus.Lag.Median(), " ms, thick Multus'")
-		out[fmt.Sprintf("pods Ready, waiting for network-status over not waiting, burst of %d, median", burst.size)] = atMost(ours.Ready.Median()/free.Ready.Median(), waitGoal, "")
 	}
 }

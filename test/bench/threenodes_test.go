@@ -4,7 +4,6 @@ package bench
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -97,18 +96,6 @@ func (t *trio) install(ctx context.Context) error {
 		return err
 	}
 	return t.Cluster.Node(thinNode).Multus().InstallThin(ctx, thin)
-}
-
-// setFlags runs the driver with these flags, besides those that it needs.
-func (t *trio) setFlags(b *testing.B, flags ...string) {
-	b.Helper()
-	args := append([]string{"--node-name=$(NODE_NAME)", "--host-root=/host"}, flags...)
-	patch, err := json.Marshal([]map[string]any{{"op": "replace", "path": "/spec/template/spec/containers/0/args", "value": args}})
-	must(b, err)
-	_, err = t.Cluster.Kubectl(b.Context(), "-n", "nadra", "patch", "daemonset/nadra-node", "--type=json", "-p", string(patch))
-	must(b, err)
-	_, err = t.Cluster.Kubectl(b.Context(), "-n", "nadra", "rollout", "status", "daemonset/nadra-node", "--timeout=120s")
-	must(b, err)
 }
 
 // nodeReady waits until the node is Ready and has no taints.

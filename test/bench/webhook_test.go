@@ -130,17 +130,18 @@ func admit(b *testing.B, l *lab.Lab, f *webhookFigures) {
 
 func createGated(b *testing.B, l *lab.Lab, name, networks string) time.Duration {
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "admitted"},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}, // whose plain pods no webhook sees
 		Spec: corev1.PodSpec{
 			SchedulingGates: []corev1.PodSchedulingGate{{Name: "nadra.dev/never"}},
 			Containers:      []corev1.Container{{Name: "main", Image: "localhost/none"}},
 		},
 	}
 	if networks != "" {
+		pod.Namespace = "admitted"
 		pod.Annotations = map[string]string{"k8s.v1.cni.cncf.io/networks": networks}
 	}
 	start := time.Now()
-	made, err := l.Kube.CoreV1().Pods("admitted").Create(b.Context(), pod, metav1.CreateOptions{})
+	made, err := l.Kube.CoreV1().Pods(pod.Namespace).Create(b.Context(), pod, metav1.CreateOptions{})
 	took := time.Since(start)
 	must(b, err)
 	if converted := len(made.Spec.ResourceClaims) > 0; converted != (networks != "") {

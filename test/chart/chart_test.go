@@ -126,11 +126,13 @@ func fromKustomize(t *testing.T, overlay string) objects {
 
 func TestChartIsTheOverlay(t *testing.T) {
 	for overlay, v := range map[string]values{
-		"../test/chart/testdata/default-networks": {"controller": values{"defaultNetworks": []any{"infra/lan"}}},
-		"beside-multus":        {"mode": "beside-multus"},
-		"driver-only":          {"mode": "driver-only"},
-		"drop-in":              {},
-		"drop-in-cert-manager": {"controller": values{"certManager": true}},
+		"../test/chart/testdata/default-networks":        {"controller": values{"defaultNetworks": []any{"infra/lan"}}},
+		"../test/chart/testdata/beside-multus-options":   {"mode": "beside-multus", "controller": values{"certManager": true, "defaultNetworks": []any{"infra/lan"}}},
+		"../build/release/overlays/drop-in-cert-manager": {"controller": values{"certManager": true}},
+		"../build/release/overlays/openshift":            {"mode": "beside-multus", "openshift": true},
+		"beside-multus":                                  {"mode": "beside-multus"},
+		"driver-only":                                    {"mode": "driver-only"},
+		"drop-in":                                        {},
 	} {
 		t.Run(overlay, func(t *testing.T) {
 			want, got := fromKustomize(t, overlay), fromChart(t, v)

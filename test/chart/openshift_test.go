@@ -31,7 +31,7 @@ func decode[T any](t *testing.T, all objects, key string) *T {
 // driver's pod asks for, and no right that it does not ask for. The types are OpenShift's own; its
 // admission is not run.
 func TestSecurityContextConstraints(t *testing.T) {
-	all := fromKustomize(t, "openshift")
+	all := fromKustomize(t, "../build/release/overlays/openshift")
 	scc := decode[securityv1.SecurityContextConstraints](t, all, "SecurityContextConstraints <nil>/nadra-node")
 	pod := decode[appsv1.DaemonSet](t, all, "DaemonSet nadra/nadra-node").Spec.Template.Spec
 	main := pod.Containers[0]

@@ -21,7 +21,7 @@ const crioModule = "github.com/cri-o/cri-o"
 func crioBuild(b *planner, dir string) *recipe {
 	version := b.moduleVersion(dir, crioModule)
 	g := goBuild{
-		name: "crio", version: version, dir: dir, cgo: true,
+		name: "crio", version: version, dir: dir, cgo: true, own: "github.com/cri-o/...",
 		tags: "containers_image_openpgp containers_image_ostree_stub exclude_graphdriver_btrfs btrfs_noversion seccomp netgo osusergo",
 		// -Wl,--no-warnings: seccomp and sqlite call functions that static programs should not.
 		ldflags:  ` -linkmode external -extldflags "-static -Wl,--no-warnings"`,
@@ -33,8 +33,8 @@ func crioBuild(b *planner, dir string) *recipe {
 		b.err = err
 	}
 	r.salt = append(r.salt, pinnsFlags...)
-	r.cook = func(ctx context.Context, into string) error {
-		if err := g.run(ctx, into); err != nil {
+	r.cook = func(ctx context.Context, into string, s *step) error {
+		if err := g.run(ctx, into, s); err != nil {
 			return err
 		}
 		return compilePinns(ctx, g, into)
@@ -238,12 +238,12 @@ func (crio) usesPlugin(_ context.Context, n *Node, plugin string) (bool, error) 
 
 // endSandbox stops the sandbox by CRI-O: it has no process that could be killed. CRI-O lists a
 // sandbox before it is created, and then refuses to stop it. A container that is being started
-// meanwhile has two minutes to stop.
+// meanwhile has two minutes to stop. As the kubelet does, it tries again what the default network's plugins refuse.
 func (crio) endSandbox(ctx context.Context, n *Node, id string) error {
 	return n.askRuntime(func(runtime runtimeapi.RuntimeServiceClient) error {
-		return poll(ctx, 2*startLimit, "waiting until sandbox "+id+" is created", func(ctx context.Context) (bool, error) {
+		return poll(ctx, 2*startLimit, "waiting until sandbox "+id+" can be stopped", func(ctx context.Context) (bool, error) {
 			_, err := runtime.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: id})
-			if err != nil && !strings.Contains(err.Error(), "sandbox is not created") {
+			if err != nil && !strings.Contains(err.Error(), "sandbox is not created") && !strings.Contains(err.Error(), "network teardown failed") {
 				err = stop(err)
 			}
 			return err == nil, err

@@ -34,15 +34,49 @@
 //
 // Clusters do not disturb each other, because everything that one has outside of its machines
 // has a name that follows from its run folder. A cluster can be started from any network
-// namespace, and needs no network once the cache is filled.
+// namespace, and needs no network once the cache is filled. The default run folder follows from the
+// path of the checkout. TestTwoClusters starts two clusters, one of them without any network; their
+// pods may have the same addresses.
 //
 // Single components can be killed and restarted, and a node can be rebooted, which ends all
 // its namespaces and keeps its disk. The real Multus, daemon and shim, can be installed as a
 // node's CNI, and removed again.
 //
-// NADRA_RUNTIME=crio makes CRI-O the container runtime of all nodes, instead of containerd.
-// NADRA_LAYOUT=elsewhere gives nodes a read-only root and other directories.
-// NADRA_FAMILIES=ipv6 or dual gives nodes, services and pods addresses of these families.
+// # Variants
+//
+// Variables choose other components and other nodes, for every lane:
+//
+//	NADRA_RUNTIME        crio: CRI-O is the container runtime of all nodes, instead of containerd
+//	NADRA_CONTAINERD     2.3 and 2.2 are their newest releases, 2.2-leak is an older one that leaves
+//	                     processes of sandboxes behind, newest-nri has the newest NRI
+//	NADRA_KUBERNETES     1.36, 1.35 or 1.34: all components of Kubernetes
+//	NADRA_KUBELET        the same, the kubelets alone
+//	NADRA_EMULATE        the version that the control plane emulates (--emulated-version), without
+//	                     another build
+//	NADRA_FEATURE_GATES  feature gates of all components: DRADeviceTaints=false,…
+//	NADRA_LAYOUT         elsewhere: a read-only root, and other directories
+//	NADRA_FAMILIES       ipv6 or dual: addresses of nodes, services and pods
+//	NADRA_MULTUS         4.2: the newest release before the Multus of the other lanes
+//	MULTUS               a folder with built programs of another Multus
+//	NADRA_CACHE          the folder of built components, saved logs and clusters: ~/.cache/nadra
+//
+// Each component is built from its folder in components; the file v1.35.mod beside a go.mod requires
+// an older version, which is built at its first use. A test that depends on a feature of Kubernetes
+// asks the API server for it (lab.FeatureOn), and states what happens without it.
+//
+// CRI-O is built from its Go module, with a program that loads images into its store and the helper
+// pinns; conmon comes from Debian. Suites ask the node for what differs (Runtime): where it keeps
+// containers, whether a sandbox has a process, which CNI configuration it uses. The nodes differ
+// from a usual CRI-O, because the build machine lacks CAP_SYS_RESOURCE: the OCI runtime is a script
+// that runs runc with a valid OOM score and without it, and /proc/cgroups lists only mounted
+// controllers. The lanes e2e-dropin, e2e-upgrade, conformance and 1,000 pods of the fault suite were
+// run with CRI-O on 2026-11-25; e2e-ipam was not.
+//
+// With NADRA_LAYOUT=elsewhere the directories of kubelet, NRI, CDI, CNI and nadra are below /srv and
+// /run, and nadra is installed with the chart and with kustomize. The root is an overlay without an
+// upper layer, because a runtime makes a read-only mount of a writable file system writable again.
+// TestLayout of test/e2e checks that a plugin cannot write to the root, and that nothing is at the
+// usual places. Nodes with Multus and guests have the usual directories only, and guests IPv4.
 //
 // # Files
 //

@@ -16,7 +16,7 @@ var applets = []string{
 // the busybox, of which tests only need the applets.
 func imagesRecipe(cache string, pause, mkimage *recipe) *recipe {
 	r := &recipe{name: "images", salt: append([]string{pause.key, mkimage.key}, applets...)}
-	r.cook = func(ctx context.Context, into string) error {
+	r.cook = func(ctx context.Context, into string, _ *step) error {
 		tool := filepath.Join(mkimage.folder(cache), "mkimage")
 		program := filepath.Join(pause.folder(cache), "pause")
 		if err := run(ctx, tool, "-o", filepath.Join(into, "pause.tar"), "-t", PauseImage,

@@ -20,7 +20,8 @@ type Kit struct {
 
 // Build makes the kit, unless the cache has it, and returns its folder.
 func (k Kit) Build(ctx context.Context, out io.Writer) (string, error) {
-	r := &recipe{name: k.Name, version: k.Version, inputs: k.Inputs, salt: k.Salt, cook: k.Make}
+	r := &recipe{name: k.Name, version: k.Version, inputs: k.Inputs, salt: k.Salt}
+	r.cook = func(ctx context.Context, into string, _ *step) error { return k.Make(ctx, into) }
 	if err := r.prepare(); err != nil {
 		return "", err
 	}

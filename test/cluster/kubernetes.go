@@ -36,6 +36,7 @@ func (b *planner) kubernetesBuild(components, minor string) goBuild {
 	return goBuild{
 		name: "kubernetes", version: version, dir: dir, modfile: modfile,
 		ldflags: kubernetesVersionFlags(version), output: "hyper", packages: []string{"."},
+		own:   "k8s.io/kubernetes/...",
 		links: []string{Etcd, APIServer, ControllerManager, Scheduler, Kubelet},
 	}
 }

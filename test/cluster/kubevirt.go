@@ -47,7 +47,7 @@ func BuildKubeVirt(ctx context.Context, out io.Writer) (KubeVirt, error) {
 	dir := filepath.Join(root, "test/cluster/components/kubevirt")
 	b := &planner{ctx: ctx}
 	built := b.add(goBuild{
-		name: "kubevirt", version: b.moduleVersion(dir, kubeVirtModule), dir: dir,
+		name: "kubevirt", version: b.moduleVersion(dir, kubeVirtModule), dir: dir, own: "kubevirt.io/...",
 		sources:  []string{"manifests/*.go", "launcher/*.go", "binding/*.go"},
 		packages: append(prefixed(kubeVirtModule+"/cmd/", "virt-api", "virt-controller"), "./manifests", "./launcher", "./binding"),
 	})
@@ -71,7 +71,7 @@ func BuildKubeVirt(ctx context.Context, out io.Writer) (KubeVirt, error) {
 // kubeVirtImage writes the archive of the image. Its pods write to the volume for profiles only.
 func kubeVirtImage(cache string, programs, mkimage *recipe) *recipe {
 	r := &recipe{name: "kubevirt-image", version: programs.version, salt: append([]string{programs.key, mkimage.key}, launcherPrograms...)}
-	r.cook = func(ctx context.Context, into string) error {
+	r.cook = func(ctx context.Context, into string, _ *step) error {
 		args := []string{
 			"-o", filepath.Join(into, "kubevirt.tar"), "-t", KubeVirtImage, "-env", "PATH=/usr/bin", "-env", "TMPDIR=/profile-data",
 			"/usr/bin/virt-api=" + filepath.Join(programs.folder(cache), "virt-api"),

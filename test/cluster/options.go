@@ -2,6 +2,8 @@ package cluster
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -57,13 +59,19 @@ type Options struct {
 	Out io.Writer `json:"-"`
 }
 
-// DefaultDir returns the default run folder.
+// DefaultDir returns the default run folder: that of the source tree, so that the cluster of one checkout is not taken for
+// another's.
 func DefaultDir() (string, error) {
 	cache, err := cacheFolder()
 	if err != nil {
 		return "", err
 	}
-	return filepath.Join(cache, runFolder, "default"), nil
+	root, err := sourceRoot()
+	if err != nil {
+		return "", fmt.Errorf("%w: name its run folder", err)
+	}
+	sum := sha256.Sum256([]byte(root))
+	return filepath.Join(cache, runFolder, hex.EncodeToString(sum[:4])), nil
 }
 
 func (o Options) withDefaults() (Options, error) {

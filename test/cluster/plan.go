@@ -42,7 +42,7 @@ func newPlan(ctx context.Context, root string) (*plan, error) {
 	// Tests run kubectl more than a thousand times. On its own it starts in half the time.
 	p.kubectl = b.add(goBuild{
 		name: "kubectl", version: kubernetes.version, dir: kubernetes.dir, modfile: kubernetes.modfile,
-		ldflags: kubernetes.ldflags, packages: []string{"k8s.io/kubernetes/cmd/kubectl"},
+		own: kubernetes.own, ldflags: kubernetes.ldflags, packages: []string{"k8s.io/kubernetes/cmd/kubectl"},
 	})
 
 	p.containerd = b.add(b.containerdBuild(components, os.Getenv(containerdVariable)))

@@ -61,16 +61,16 @@ func installPrerequisites(ctx context.Context, building bool, out io.Writer) err
 	if _, err := exec.LookPath("apt-get"); err != nil || os.Getuid() != 0 {
 		return fmt.Errorf("the cluster needs the Debian packages %s, or what they contain; install them first: %w", names, problem)
 	}
-	finish := announce(out, "installing "+names)
+	s := announce(out, "installing "+names)
 	err := installPackages(ctx, packages)
 	if err == nil {
 		_, err = missingPackages(ctx, building)
 	}
 	if err != nil {
-		finish("stopped")
+		s.finish("stopped")
 		return fmt.Errorf("installing %s: %w", names, err)
 	}
-	finish("done")
+	s.finish("done")
 	return nil
 }
 

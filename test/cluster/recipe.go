@@ -19,7 +19,7 @@ type recipe struct {
 	version string   // what progress messages call it
 	inputs  []string // files whose names and content are part of the key
 	salt    []string // further parts of the key: flags, versions, other keys
-	cook    func(ctx context.Context, into string) error
+	cook    func(ctx context.Context, into string, s *step) error
 
 	key string
 }
@@ -68,12 +68,12 @@ func (r *recipe) build(ctx context.Context, cache string, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("building %s: %w", r.name, err)
 	}
-	finish := announce(out, strings.TrimSpace("building "+r.name+" "+r.version))
-	if err := r.cook(ctx, partial); err != nil {
-		finish("stopped")
+	s := announce(out, strings.TrimSpace("building "+r.name+" "+r.version))
+	if err := r.cook(ctx, partial, s); err != nil {
+		s.finish("stopped")
 		return fmt.Errorf("building %s: %w", r.name, err)
 	}
-	finish("done")
+	s.finish("done")
 	// Unpacking may have set an old time of the folder.
 	now := time.Now()
 	if err := os.Chtimes(partial, now, now); err != nil {

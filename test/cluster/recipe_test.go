@@ -45,7 +45,7 @@ func TestInterruptedBuild(t *testing.T) {
 	cache := t.TempDir()
 	broken := errors.New("broken")
 	fail := true
-	r := recipe{name: "x", cook: func(_ context.Context, into string) error {
+	r := recipe{name: "x", cook: func(_ context.Context, into string, _ *step) error {
 		if err := os.WriteFile(filepath.Join(into, "program"), nil, 0o600); err != nil {
 			return err
 		}

@@ -80,7 +80,7 @@ func whereaboutsBuild(b *planner, root string) goBuild {
 // executable, so the script is copied first.
 func whereaboutsImage(cache, module string, programs, mkimage *recipe) *recipe {
 	r := &recipe{name: "whereabouts-image", version: programs.version, salt: append([]string{programs.key, mkimage.key}, whereaboutsApplets...)}
-	r.cook = func(ctx context.Context, into string) error {
+	r.cook = func(ctx context.Context, into string, _ *step) error {
 		script, err := os.ReadFile(filepath.Join(module, "script", "install-cni.sh"))
 		if err != nil {
 			return err

@@ -40,6 +40,8 @@ type Case struct {
 	// Runtime is the runtimeConfig that the runtime passes to the default network, such as
 	// a pod's host ports.
 	Runtime map[string]any
+	// DefaultNetwork is the configuration of the cluster's network, if it is not the suite's.
+	DefaultNetwork string
 	// Fails is set if neither side may start the pod. It is unknown for pods of the corpus.
 	Fails   bool
 	Foreign bool
@@ -71,7 +73,7 @@ func (c Case) configs() []string {
 	for _, content := range c.Files {
 		out = append(out, content)
 	}
-	return out
+	return append(out, c.DefaultNetwork)
 }
 
 // theme is one file of cases, which share its networks.
@@ -79,7 +81,9 @@ type theme struct {
 	About     string            `json:"about"`
 	NADs      map[string]string `json:"nads"`
 	Resources map[string]string `json:"resources"`
-	Cases     []themeCase       `json:"cases"`
+	// Defaults are configurations of the cluster's network, by the names in cases.
+	Defaults map[string]string `json:"defaults"`
+	Cases    []themeCase       `json:"cases"`
 }
 
 type themeCase struct {
@@ -92,6 +96,7 @@ type themeCase struct {
 	Annotations map[string]string `json:"annotations"`
 	Files       map[string]string `json:"files"`
 	Runtime     map[string]any    `json:"runtime"`
+	Default     string            `json:"default"`
 	Fails       bool              `json:"fails"`
 	MayFail     bool              `json:"mayFail"`
 	Differs     string            `json:"differs"`
@@ -144,6 +149,11 @@ func (c themeCase) in(namespace string, t theme) (Case, error) {
 	}
 	for key, value := range c.Annotations {
 		out.Annotations[key] = value
+	}
+	if c.Default != "" {
+		if out.DefaultNetwork = t.Defaults[c.Default]; out.DefaultNetwork == "" {
+			return out, fmt.Errorf("there is no default network %s", c.Default)
+		}
 	}
 	if c.Networks != nil {
 		out.Annotations[attachment.NetworksAnnotation] = *c.Networks

@@ -1,8 +1,8 @@
 package conformance
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,12 +16,8 @@ const (
 )
 
 // defaultNetwork is the cluster's network: a bridge, with an address and a default route of
-// each family.
-type defaultNetwork struct {
-	conf []byte
-	list *libcni.NetworkConfigList
-	cni  *libcni.CNIConfig
-}
+// each family, unless a case has another.
+type defaultNetwork struct{ cni *libcni.CNIConfig }
 
 const defaultConf = `{
 	"cniVersion": "1.0.0",
@@ -35,19 +31,13 @@ const defaultConf = `{
 }`
 
 func newDefaultNetwork() *defaultNetwork {
-	return &defaultNetwork{
-		conf: []byte(defaultConf),
-		cni:  libcni.NewCNIConfigWithCacheDir([]string{pluginsDir}, runtimeCache, nil),
-	}
+	return &defaultNetwork{libcni.NewCNIConfigWithCacheDir([]string{binDir}, runtimeCache, nil)}
 }
 
-// write writes the configuration to the directory in which a runtime, and nadra, look for
-// it.
-func (d *defaultNetwork) write(dir string) (err error) {
-	if d.list, err = libcni.NetworkConfFromBytes(d.conf); err != nil {
-		return fmt.Errorf("reading the default network: %w", err)
-	}
-	return os.WriteFile(filepath.Join(dir, "10-default.conflist"), d.conf, 0o644)
+// write writes the cluster's configuration to the directory in which a runtime, and nadra, look
+// for it.
+func (d *defaultNetwork) write(dir string) error {
+	return os.WriteFile(filepath.Join(dir, "10-default.conflist"), []byte(defaultConf), 0o644)
 }
 
 func (d *defaultNetwork) runtimeConf(s sandbox) *libcni.RuntimeConf {
@@ -59,18 +49,26 @@ func (d *defaultNetwork) runtimeConf(s sandbox) *libcni.RuntimeConf {
 // add attaches the sandbox to the default network, as a runtime does before it calls its
 // NRI plugins.
 func (d *defaultNetwork) add(ctx context.Context, s sandbox) error {
-	if _, err := d.cni.AddNetworkList(ctx, d.list, d.runtimeConf(s)); err != nil {
+	list, err := libcni.NetworkConfFromBytes([]byte(s.c.defaultConf()))
+	if err == nil {
+		_, err = d.cni.AddNetworkList(ctx, list, d.runtimeConf(s))
+	}
+	if err != nil {
 		return fmt.Errorf("adding the default network: %w", err)
 	}
 	return nil
 }
 
 func (d *defaultNetwork) del(ctx context.Context, s sandbox) error {
-	if err := d.cni.DelNetworkList(ctx, d.list, d.runtimeConf(s)); err != nil {
+	list, err := libcni.NetworkConfFromBytes([]byte(s.c.defaultConf()))
+	if err == nil {
+		err = d.cni.DelNetworkList(ctx, list, d.runtimeConf(s))
+	}
+	if err != nil {
 		return fmt.Errorf("deleting the default network: %w", err)
 	}
 	return nil
 }
 
-// delegate returns the configuration as Multus' delegate.
-func (d *defaultNetwork) delegate() json.RawMessage { return d.conf }
+// defaultConf returns the configuration of the default network.
+func (c Case) defaultConf() string { return cmp.Or(c.DefaultNetwork, defaultConf) }

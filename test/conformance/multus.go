@@ -75,7 +75,7 @@ func (m multusSide) conf(c Case) ([]byte, error) {
 	conf := map[string]any{
 		"cniVersion": "1.0.0", "name": "multus-cni-network", "type": "multus",
 		"kubeconfig": m.w.kubeconf, "cniDir": multusCache, "binDir": binDir, "confDir": confDir(c),
-		"delegates":    []json.RawMessage{m.w.network.delegate()},
+		"delegates":    []json.RawMessage{json.RawMessage(c.defaultConf())},
 		"capabilities": map[string]bool{"portMappings": true, "bandwidth": true},
 		"logLevel":     "panic", "logToStderr": true,
 	}

@@ -17,17 +17,17 @@ import (
 
 // The places of a run, all below the node's /run, which goes with the node.
 const (
-	base         = "/run/conformance"
-	binDir       = base + "/bin"     // links to the suite's own plugin
-	pluginsDir   = base + "/plugins" // the real plugins
-	tracePath    = base + "/trace"
-	multusCache  = base + "/multus"
-	runtimeCache = base + "/runtime"
-	confDirs     = base + "/conf" // of NADs without a configuration
-	stateDir     = base + "/state"
+	base        = "/run/conformance"
+	binDir      = base + "/bin"     // links to the suite's own plugin
+	pluginsDir  = base + "/plugins" // the real plugins
+	tracePath   = base + "/trace"
+	multusCache = base + "/multus"
+	confDirs    = base + "/conf" // of NADs without a configuration
+	stateDir    = base + "/state"
 
 	// Directories of plugins and of Multus that no configuration changes.
 	hostLocalDir  = "/var/lib/cni/networks"
+	runtimeCache  = "/var/lib/cni" // of libcni in every runtime; nadra reads it
 	deviceInfoDir = "/var/run/k8s.cni.cncf.io/devinfo"
 )
 

@@ -1,5 +1,6 @@
 // Command demo shows what nadra does. It starts the real cluster, installs nadra and
-// attaches two pods to networks, with NADs and annotations as users of Multus write them.
+// attaches pods to networks, with NADs and annotations as users of Multus write them: two are converted, and those of a
+// chart get their claims from the webhook.
 // `make demo` runs it; test/e2e asserts what it shows. All of it is in main.go.
 package main
 
@@ -41,6 +42,8 @@ func run(ctx context.Context) error {
 	s.networks()
 	s.pods()
 	s.showPods()
+	s.dropIn()
+	s.chart()
 	s.leave()
 	if s.err != nil {
 		return fmt.Errorf("%w\n\nThe driver's log ends with:\n%s", s.err, l.DriverLog(ctx))
@@ -138,7 +141,7 @@ func (s *stage) node(command string) {
 // master of the macvlan NAD.
 func (s *stage) clear() {
 	if s.err == nil {
-		_, s.err = s.lab.Cluster.Kubectl(s.ctx, "delete", "--ignore-not-found", "-f", manifest("pods"), "-f", manifest("networks"))
+		_, s.err = s.lab.Cluster.Kubectl(s.ctx, "delete", "--ignore-not-found", "-f", manifest("pods"), "-f", manifest("chart"), "-f", manifest("networks"))
 		s.err = errors.Join(s.err, os.RemoveAll(converted()))
 	}
 	if s.err == nil {
@@ -182,6 +185,24 @@ func (s *stage) showPods() {
 	s.kubectl("get", "pod", "alice", "-o", `jsonpath={.metadata.annotations.k8s\.v1\.cni\.cncf\.io/network-status}`)
 	title("And the claim's own status")
 	s.kubectl("get", "resourceclaims", "-o", `jsonpath={range .items[*]}{.metadata.name}{"\n"}{range .status.devices[*]}{"  "}{.conditions[0].type}={.conditions[0].status}{"  "}{.networkData.interfaceName}{"  "}{.networkData.ips[*]}{"  "}{.networkData.hardwareAddress}{"\n"}{end}{end}`)
+}
+
+func (s *stage) dropIn() {
+	title("Nobody needs to convert anything: nadra in Multus' place")
+	if s.err == nil {
+		fmt.Print("$ kubectl label nodes --all nadra.dev/owner=nadra\n$ kubectl apply -k manifests/drop-in\n\n")
+		s.err = s.lab.InstallController(s.ctx)
+	}
+	s.kubectl("label", "namespace", "default", "nadra.dev/owner=nadra", "--overwrite")
+}
+
+func (s *stage) chart() {
+	title("A chart's Deployment is applied as it is, and the webhook gives each pod its claim")
+	s.kubectl("apply", "-f", manifest("chart"))
+	s.kubectl("rollout", "status", "deployment/web", "--timeout=90s")
+	s.kubectl("get", "pods", "-l", "app=web", "-o", `custom-columns=POD:.metadata.name,NETWORKS:.metadata.annotations.k8s\.v1\.cni\.cncf\.io/networks,CLAIM:.status.resourceClaimStatuses[0].resourceClaimName`)
+	s.nadraLive("get", "attachments")
+	s.kubectl("delete", "deployment", "web", "--cascade=foreground")
 }
 
 func (s *stage) leave() {

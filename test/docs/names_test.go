@@ -31,6 +31,27 @@ func sources(t *testing.T, folders []string, endings ...string) map[string]strin
 	return all
 }
 
+// proofs lists the pages, or the folders of pages, with tables whose rows name the tests that prove them.
+var proofs = []string{"docs/cni/", "docs/develop/lessons.md", "docs/reference/compatibility.md", "docs/security/tenants.md", "docs/security/threat-model.md"}
+
+// testName matches the name of a test. The first group matches if a command runs the test.
+var testName = regexp.MustCompile(`((?:-run |RUN=)['^]*)?\b((?:Test|Fuzz)[A-Z]\w+)`)
+
+// TestTestsAreProof checks that pages name tests only in the rows of such a table, and in commands. In other places a
+// page names the lane: which tests show something changes more often than the page.
+func TestTestsAreProof(t *testing.T) {
+	for _, p := range pages(t) {
+		proves := slices.ContainsFunc(proofs, func(of string) bool { return strings.HasPrefix(p.path, of) })
+		for _, line := range strings.Split(p.text, "\n") {
+			for _, m := range testName.FindAllStringSubmatch(line, -1) {
+				if m[1] == "" && (!proves || !strings.HasPrefix(line, "|")) {
+					t.Errorf("%s names %s outside of a table of proofs: name the lane, or nothing", p.path, m[2])
+				}
+			}
+		}
+	}
+}
+
 // TestNamedTests checks that tests that a page names exist.
 func TestNamedTests(t *testing.T) {
 	there := map[string]bool{}
@@ -42,10 +63,10 @@ func TestNamedTests(t *testing.T) {
 	}
 	named := 0
 	for _, p := range pages(t) {
-		for _, name := range regexp.MustCompile(`\b(?:Test|Fuzz)[A-Z]\w+`).FindAllString(p.text, -1) {
+		for _, m := range testName.FindAllStringSubmatch(p.text, -1) {
 			named++
-			if !there[name] {
-				t.Errorf("%s names %s, which does not exist", p.path, name)
+			if !there[m[2]] {
+				t.Errorf("%s names %s, which does not exist", p.path, m[2])
 			}
 		}
 	}

@@ -13,14 +13,14 @@ import (
 	"testing"
 
 	"github.com/nadra-dev/nadra/internal/golden"
-	"github.com/nadra-dev/nadra/internal/support"
+	"github.com/nadra-dev/nadra/test/support"
 )
 
 const components = "test/cluster/components/"
 
 // evidence is what shows that rows of package support work.
 type evidence struct {
-	// targets are the Makefile's targets, and versions, by lane of make test, what it runs.
+	// targets are the Makefile's targets, and versions, by lane of make lanes, what it runs.
 	targets  []string
 	versions map[string]map[support.Component]string
 	// pins are all versions that a lane can be told to run.
@@ -134,7 +134,7 @@ func required(t *testing.T, file, module string) string {
 	return m[1]
 }
 
-// tested returns the versions of a row that lanes have shown to work: those that make test
+// tested returns the versions of a row that lanes have shown to work: those that make lanes
 // runs, and those of green recorded runs. Of a component that the lanes pin, a recorded
 // version counts while it is pinned.
 func (e evidence) tested(row support.Row) []string {
@@ -174,7 +174,7 @@ func (e evidence) lastRun(row support.Row) string {
 	var parts []string
 	for _, lane := range row.Lanes {
 		if version, found := e.versions[lane][row.Component]; found && row.Has(version) {
-			parts = []string{"each `make test`"}
+			parts = []string{"each `make lanes`"}
 		}
 	}
 	var last support.Run
@@ -229,7 +229,7 @@ func (e evidence) runtimes() string {
 // fill replaces the part of a page between the markers of a table.
 func fill(t *testing.T, page, name, table string) string {
 	t.Helper()
-	begin := "<!-- begin: " + name + ", generated from internal/support/table.go by go test ./test/docs -run TestSupportIsShown -update -->\n"
+	begin := "<!-- begin: " + name + ", generated from test/support/table.go by go test ./test/docs -run TestSupportIsShown -update -->\n"
 	head, rest, begins := strings.Cut(page, begin)
 	_, tail, ends := strings.Cut(rest, reasonsEnd)
 	if !begins || !ends {
@@ -329,7 +329,7 @@ func TestTested(t *testing.T) {
 		row          support.Row
 		status, last string
 	}{
-		"by make test":              {row(support.Kubernetes, "1.37", "1.38", "ci"), "**tested**: 1.37.2", "each `make test`"},
+		"by make lanes":             {row(support.Kubernetes, "1.37", "1.38", "ci"), "**tested**: 1.37.2", "each `make lanes`"},
 		"another lane":              {row(support.Kubernetes, "1.37", "1.38", "long"), "expected", ""},
 		"by a record":               {row(support.Kubernetes, "1.36", "1.37", "long"), "**tested**: 1.36.3", "2026-11-24, long, 3/3"},
 		"no longer pinned":          {row(support.Kubernetes, "1.35", "1.36", "long"), "expected", "2026-11-23, long, 3/3"},

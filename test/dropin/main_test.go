@@ -1,8 +1,14 @@
 //go:build e2e
 
-// Package dropin proves that annotated pods run unchanged beside Multus, on a real cluster
-// of two nodes: the first has the real Multus as its CNI, the second has nadra. It has only
-// tests.
+// Package dropin proves that annotated pods run unchanged beside Multus, on a real cluster of two
+// nodes: the first has the real Multus as its CNI, the second has nadra's label, and
+// manifests/drop-in is installed unmodified. Labels alone decide where the workloads run and who
+// serves them. The package has only tests.
+//
+// For each pod the tests check its network namespace, in which each network must be once, and the
+// files of Multus, nadra and the runtime, of which only the owner's may name the pod. The pods of
+// both sides are compared by the rules of test/conformance; addresses of host-local are replaced by
+// the name of their interface. Each test must leave both nodes unchanged.
 package dropin
 
 import (
@@ -46,8 +52,6 @@ func start(ctx context.Context, dir string) (*cluster.Cluster, error) {
 	}
 	return cluster.Start(ctx, cluster.Options{
 		Dir: dir, Nodes: 2, ImageArchives: archives, Out: os.Stderr,
-		// Tests kill the controller; its restart must not be delayed by the kubelet's back-off.
-		KubeletConfig: map[string]any{"crashLoopBackOff": map[string]any{"maxContainerRestartPeriod": "1s"}},
 	})
 }
 

@@ -41,8 +41,8 @@ func TestUpgradePlan(t *testing.T) {
 		t.Fatalf("exit code %d, problems %+v: Multus is no DaemonSet here, which must be reported", code, plan.Problems)
 	}
 	plan, code = f.plan("--multus", "kube-system/kube-multus-ds")
-	if code != cli.CodeOK || len(plan.Blocked()) > 0 {
-		t.Fatalf("exit code %d, blockers %+v", code, plan.Blocked())
+	if code != cli.CodeOK || plan.Summary.Blockers > 0 {
+		t.Fatalf("exit code %d, problems %+v", code, plan.Problems)
 	}
 	app := []upgrade.WorkloadPods{{Workload: upgrade.Workload{Kind: "Deployment", Namespace: f.NS, Name: "app"}, Pods: 2}}
 	isWave := func(want upgrade.NodeShare) {
@@ -57,12 +57,15 @@ func TestUpgradePlan(t *testing.T) {
 	f.Kubectl("create", "poddisruptionbudget", "app", "--selector=app=app", "--min-available=2")
 	f.Kubectl("wait", "--for=jsonpath={.status.currentHealthy}=2", "poddisruptionbudget/app", "--timeout=60s")
 	if plan, code = f.plan("--multus", "kube-system/kube-multus-ds"); code != cli.CodeOK {
-		t.Errorf("exit code %d, blockers %+v, want none", code, plan.Blocked())
+		t.Errorf("exit code %d, problems %+v, want no blocker", code, plan.Problems)
 	}
 	plan, code = f.plan("--multus", "kube-system/kube-multus-ds", "--drain")
 	isWave(upgrade.NodeShare{Name: f.multus.Name(), Evicts: app})
-	if blocked := plan.Blocked(); code != cli.CodeBlockers || len(blocked) != 1 || blocked[0].Code != upgrade.CodeBudget || !strings.Contains(blocked[0].Object, f.NS+"/app") {
-		t.Errorf("exit code %d, blockers %+v, want the budget", code, blocked)
+	ofBudget := func(p upgrade.Problem) bool {
+		return p.Severity == upgrade.Blocker && p.Code == upgrade.CodeBudget && strings.Contains(p.Object, f.NS+"/app")
+	}
+	if code != cli.CodeBlockers || plan.Summary.Blockers != 1 || !slices.ContainsFunc(plan.Problems, ofBudget) {
+		t.Errorf("exit code %d, problems %+v, want the budget as the only blocker", code, plan.Problems)
 	}
 	f.Kubectl("delete", "poddisruptionbudget", "app")
 

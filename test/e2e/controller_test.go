@@ -235,6 +235,12 @@ func asking(namespace, name, networks string) *corev1.Pod {
 	return pod
 }
 
+// controlled gives a pod a controller, which creates it again if it is refused.
+func controlled(pod *corev1.Pod) *corev1.Pod {
+	pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web", UID: "1", Controller: ptr.To(true)}}
+	return pod
+}
+
 func (f *fixture) dry(pod *corev1.Pod) (*corev1.Pod, error) {
 	return f.Kube.CoreV1().Pods(pod.Namespace).Create(f.Ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 }
@@ -303,13 +309,12 @@ func (f *fixture) isRefused(pod *corev1.Pod, texts ...string) {
 
 func (f *fixture) refusals() {
 	f.isRefused(asking(f.NS, "broken", "[{\"name\":\n \"net\",]"), lab.Code(reason.NotConvertible), "line 2", "NADRA-001")
-	f.isRefused(asking(f.NS, "unknown", "nowhere"), lab.Code(reason.NotConvertible), "dropin/nowhere", "NADRA-011")
+	// A pod whose network is missing waits for it, unless it has a controller, which creates it again.
+	f.isRefused(controlled(asking(f.NS, "controlled", "nowhere")), lab.Code(reason.NotConvertible), "dropin/nowhere", "NADRA-011")
+	_, err := f.CreatePod(f.Ctx, asking(f.NS, "unknown", "nowhere"))
+	f.Must(err)
 	f.nad("nowhere", dropInConf)
-	f.Eventually(2*time.Minute, func(context.Context) error {
-		_, err := f.CreatePod(f.Ctx, asking(f.NS, "unknown", "nowhere"))
-		return err
-	})
-	_, err := f.Ready(f.Ctx, f.NS, "unknown", time.Minute)
+	_, err = f.Ready(f.Ctx, f.NS, "unknown", 2*time.Minute)
 	f.Must(err)
 
 	// Another template has the name that nadra would choose.
@@ -344,7 +349,7 @@ func (f *fixture) templatesForbidden() {
 		f.Helper()
 		pod := f.waiting(name, "net@"+name)
 		f.Eventually(2*time.Minute, func(context.Context) error {
-			return contains("the Events of pod "+name, strings.Join(f.Events(f.Ctx, f.NS, name), "\n"), append(texts, "TemplateMissing", lab.Code(reason.TemplateNotCreated)))
+			return contains("the Events of pod "+name, strings.Join(f.Events(f.Ctx, f.NS, name), "\n"), append(texts, reason.EventTemplateMissing, lab.Code(reason.TemplateNotCreated)))
 		})
 		if slices.Contains(f.templateNames(), template(pod)) {
 			f.Errorf("pod %s has a template", name)

@@ -30,7 +30,7 @@ func TestControllerDefaultNetworks(t *testing.T) {
 	f.bridge("br-drop")
 	t.Cleanup(func() { f.Must(f.RemoveController(f.Ctx)) })
 	f.Must(f.InstallController(f.Ctx, "--default-networks="+f.NS+"/net"))
-	f.Kubectl("patch", "mutatingwebhookconfiguration/nadra-controller", "--type=json", "--patch-file="+filepath.Join(lab.Root(), "manifests", "drop-in", "default-networks", "webhook.yaml"))
+	f.Kubectl("patch", "mutatingwebhookconfiguration/nadra-controller", "--type=json", "--patch-file="+filepath.Join(lab.Root(), "manifests", "components", "default-networks", "webhook.yaml"))
 	f.Kubectl("label", "namespace", f.NS, "nadra.dev/owner=nadra")
 	f.nad("net", dropInConf)
 	f.nad("own", dropInConf)
@@ -100,7 +100,7 @@ func (f *fixture) defaultsOfTheFlag() {
 	onNode.Spec.NodeName = f.node.Name()
 	f.named(onNode, "defaults/net")
 
-	f.isRefused(asking(f.NS, "typo", "nowhere"), "defaults/nowhere", "default networks", "--default-networks")
+	f.isRefused(controlled(asking(f.NS, "typo", "nowhere")), "defaults/nowhere", "--default-networks")
 }
 
 func (f *fixture) withoutDefaults() {

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -84,6 +85,13 @@ func (f *fixture) besideUndetermined(pods int) {
 	f.Kubectl("-n", f.NS, "delete", "resourceclaimtemplate", made[0])
 	late := pod("late", made[0])
 	late.Spec.ResourceClaims, late.Spec.Containers[0].Resources.Claims = beside.Spec.ResourceClaims, beside.Spec.Containers[0].Resources.Claims
+	f.Eventually(time.Minute, func(context.Context) error { // as long as the webhook sees the template, the pod is a copy to it
+		admitted, err := f.dry(late)
+		if err == nil && len(admitted.Spec.ResourceClaims) == 0 {
+			err = errors.New("the webhook takes the claim away")
+		}
+		return err
+	})
 	late, err := f.CreatePod(f.Ctx, late)
 	f.Must(err)
 	f.Eventually(time.Minute, func(ctx context.Context) error {

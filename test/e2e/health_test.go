@@ -29,14 +29,14 @@ func TestStatusWithdrawsANetwork(t *testing.T) {
 	f.nad("blue", strings.Replace(chained("br-sick", "10.77.0.0/24", "nadra-sick"), "1.0.0", "1.1.0", 1))
 	f.nad("old", chained("br-sick", "10.77.1.0/24", "nadra-sick"))
 	f.Must(f.Published(f.Ctx, "sick/old")) // nadra does not run STATUS of an earlier version
-	f.Eventually(2*time.Minute, f.event("blue", "NetworkUnavailable", 1, lab.Code(reason.PluginUnhealthy), f.node.Name(), "nadra-sick", "the fabric manager is down", "code 50"))
+	f.Eventually(2*time.Minute, f.event("blue", reason.EventNetworkUnavailable, 1, lab.Code(reason.PluginUnhealthy), f.node.Name(), "nadra-sick", "the fabric manager is down", "code 50"))
 	f.Must(f.notPublished(f.Ctx, "sick/blue"))
 
 	f.sh("rm /run/nadra-sick")
 	repaired := time.Now()
 	f.Must(f.Published(f.Ctx, "sick/blue"))
 	t.Logf("published %s after the repair", time.Since(repaired).Round(100*time.Millisecond))
-	f.Eventually(2*time.Minute, f.event("blue", "NetworkAvailable", 1, f.node.Name()))
+	f.Eventually(2*time.Minute, f.event("blue", reason.EventNetworkAvailable, 1, f.node.Name()))
 	f.start("web", lab.Want{Network: "blue"})
 	f.slicesStay("blue", func() { f.sh("kill -9 " + f.driverPIDs()) })
 
@@ -45,7 +45,7 @@ func TestStatusWithdrawsANetwork(t *testing.T) {
 	broken := time.Now()
 	f.Eventually(2*time.Minute, func(ctx context.Context) error { return f.notPublished(ctx, "sick/blue") })
 	t.Logf("withdrawn %s after the break", time.Since(broken).Round(100*time.Millisecond))
-	f.Eventually(2*time.Minute, f.event("blue", "NetworkUnavailable", 2))
+	f.Eventually(2*time.Minute, f.event("blue", reason.EventNetworkUnavailable, 2))
 	f.runsOn("web", "net1", "10.77.0.")
 	for _, e := range f.Events(f.Ctx, f.NS, "blue") {
 		t.Log(e)
@@ -65,33 +65,89 @@ func TestCheck(t *testing.T) {
 	pod := f.start("web", lab.Want{Network: "first"}, lab.Want{Network: "second"})
 	address := f.status(pod, "check/second").IPs[0] + "/24"
 	inside := f.inside(pod)
-	failed := []string{"check/second", "net2", `"bridge"`}
+	failed := []string{lab.Code(reason.AttachmentChanged), "check/second", "address " + strings.TrimSuffix(address, "/24") + " of interface net2 "}
 
 	f.annotate("web", "1")
-	f.Eventually(2*time.Minute, f.event("web", "CheckedNetwork", 2))
-	f.Must(f.event("web", "FailedCheckNetwork", 0)(f.Ctx))
+	f.Eventually(2*time.Minute, f.event("web", reason.EventCheckedNetwork, 2))
+	f.Must(f.event("web", reason.EventFailedCheckNetwork, 0)(f.Ctx))
 
 	f.sh(inside + "ip addr del " + address + " dev net2")
 	f.annotate("web", "2")
-	f.Eventually(2*time.Minute, f.event("web", "FailedCheckNetwork", 1, failed...))
+	f.Eventually(2*time.Minute, f.event("web", reason.EventFailedCheckNetwork, 1, failed...))
 	f.claimWhen(pod, ready("Attached", "CheckFailed"))
-	f.Eventually(2*time.Minute, f.event("web", "CheckedNetwork", 3, "check/first", "net1"))
+	f.Eventually(2*time.Minute, f.event("web", reason.EventCheckedNetwork, 3, "check/first", "net1"))
 
 	f.sh(inside + "ip addr add " + address + " dev net2")
 	f.annotate("web", "3")
-	f.Eventually(2*time.Minute, f.event("web", "CheckedNetwork", 5))
+	f.Eventually(2*time.Minute, f.event("web", reason.EventCheckedNetwork, 5))
 	f.claimWhen(pod, ready("Attached", "Attached"))
 
 	f.sh(inside + "ip link del net1")
 	f.sh("kill -9 " + f.driverPIDs())
-	f.Eventually(time.Minute, f.event("web", "FailedCheckNetwork", 2, "check/first", "net1", `"macvlan"`))
+	f.Eventually(time.Minute, f.event("web", reason.EventFailedCheckNetwork, 2, lab.Code(reason.AttachmentChanged), "check/first", "interface net1 "))
 	f.claimWhen(pod, ready("CheckFailed", "Attached"))
-	f.Must(f.event("web", "CheckedNetwork", 5)(f.Ctx)) // at the start, passed CHECKs have no Events
+	f.Must(f.event("web", reason.EventCheckedNetwork, 5)(f.Ctx)) // at the start, passed CHECKs have no Events
 	f.runsOn("web", "net2", "10.79.0.")
 	for _, e := range f.Events(f.Ctx, f.NS, "web") {
 		t.Log(e)
 	}
 	f.Must(f.DeletePod(f.Ctx, f.NS, "web"))
+}
+
+// healthy are configurations of plugins whose CHECK is known to fail, or to need what other plugins of the chain did, on
+// attachments that nothing has happened to.
+var healthy = map[string]string{
+	"macvlan": `{"cniVersion":"1.0.0","name":"macvlan","plugins":[{"type":"macvlan","master":"lan0","ipam":{"type":"host-local","subnet":"10.83.0.0/24"}},
+		{"type":"tuning","sysctl":{"net.ipv4.conf.IFNAME.arp_filter":"1"},"mtu":1400,"mac":"02:00:00:00:83:01"}]}`,
+	"bridge": `{"cniVersion":"1.0.0","name":"bridge","plugins":[{"type":"bridge","bridge":"br-hl","isGateway":true,"ipam":{"type":"host-local",
+		"ranges":[[{"subnet":"10.83.1.0/24"}],[{"subnet":"fd83::/64"}]],"routes":[{"dst":"10.183.0.0/16"}]}},{"type":"bandwidth","ingressRate":1000000,"ingressBurst":1000000},{"type":"sbr"}]}`,
+	"ptp":  `{"cniVersion":"1.0.0","name":"ptp","plugins":[{"type":"ptp","ipam":{"type":"host-local","subnet":"10.83.2.0/24"}},{"type":"sbr"}]}`,
+	"host": `{"cniVersion":"1.0.0","name":"host","type":"host-device","device":"hl0","ipam":{"type":"static","addresses":[{"address":"10.83.3.9/24"}]}}`,
+	"old":  `{"cniVersion":"0.4.0","name":"old","plugins":[{"type":"macvlan","master":"lan0","ipam":{"type":"static","addresses":[{"address":"10.83.4.9/24","gateway":"10.83.4.1"}]}},{"type":"sbr"}]}`,
+}
+
+// TestHealthyPodsAreNotReported restarts the driver while pods run, and asks for their CHECK: no plugin's CHECK becomes a
+// warning of a pod to which nothing has happened.
+func TestHealthyPodsAreNotReported(t *testing.T) {
+	f := setup(t, "healthy")
+	f.master("lan0")
+	f.master("hl0")
+	f.bridge("br-hl")
+	for name, config := range healthy {
+		f.nad(name, config)
+		_, err := f.Create(f.Ctx, f.NS, name, lab.Want{Network: name})
+		f.Must(err)
+	}
+	for name := range healthy {
+		_, err := f.Ready(f.Ctx, f.NS, name, 2*time.Minute)
+		f.Must(err)
+	}
+	f.sh("kill -9 " + f.driverPIDs())
+	f.Eventually(2*time.Minute, func(context.Context) error {
+		text, err := f.metrics()
+		if err != nil {
+			return err // it is being restarted
+		}
+		for plugin, want := range map[string]int{"macvlan": 2, "bridge": 1, "ptp": 1, "host-device": 1} {
+			var got int
+			_, count, _ := strings.Cut(text, `nadra_cni_exec_duration_seconds_count{plugin="`+plugin+`",verb="CHECK"} `)
+			if _, err := fmt.Sscan(count, &got); err != nil || got < want {
+				return fmt.Errorf("%d CHECKs of %s, want %d: %w", got, plugin, want, err)
+			}
+		}
+		return nil
+	})
+	for name := range healthy {
+		f.annotate(name, "1")
+		f.Eventually(time.Minute, f.event(name, reason.EventCheckedNetwork, 1))
+	}
+	for name := range healthy {
+		f.Must(f.event(name, reason.EventFailedCheckNetwork, 0)(f.Ctx))
+		for _, e := range f.Events(f.Ctx, f.NS, name) {
+			t.Log(e)
+		}
+		f.Must(f.DeletePod(f.Ctx, f.NS, name))
+	}
 }
 
 // ready returns a check that succeeds when the Ready conditions of the claim's devices have

@@ -99,7 +99,7 @@ func TestNetworkStatusRefused(t *testing.T) {
 	}
 	for _, name := range pods {
 		f.Eventually(time.Minute, func(context.Context) error {
-			return errors.Join(f.hasEvent(name, "NetworkStatusLate: "+lab.Code(reason.StatusNotStored), "2s"), f.hasEvent(name, "forbidden"))
+			return errors.Join(f.hasEvent(name, reason.EventNetworkStatusLate+": "+lab.Code(reason.StatusNotStored), "2s"), f.hasEvent(name, "forbidden"))
 		})
 		f.Must(f.hasRun(name))
 	}

@@ -95,7 +95,7 @@ func TestUnclaimedPodsAreRefused(t *testing.T) {
 		"broken": {"unclaimed/broken", lab.Code(reason.AnnotationInvalid), f.node.Name()},
 		static:   slices.Concat(why, []string{"unclaimed/" + static, "DaemonSet"}),
 	} {
-		f.Eventually(time.Minute, f.podEvent(pod, append(parts, "FailedNoClaim: "+noClaim)...))
+		f.Eventually(time.Minute, f.podEvent(pod, append(parts, reason.EventFailedNoClaim+": "+noClaim)...))
 		f.Eventually(time.Minute, f.podEvent(pod, append(parts, "FailedCreatePodSandBox: ", noClaim)...))
 		f.hasNotRun(pod)
 	}

@@ -75,9 +75,7 @@ func TestSumOfHooks(t *testing.T) {
 // inHooks returns for how long the runtime has waited for the driver's hooks.
 func (f *fixture) inHooks() (total time.Duration) {
 	f.Helper()
-	out, err := f.Cluster.Kubectl(f.Ctx, "-n", "nadra", "get", "pods", "-l", "app.kubernetes.io/name=nadra-node", "-o", "name")
-	f.Must(err)
-	text, err := f.Cluster.Kubectl(f.Ctx, "get", "--raw", "/api/v1/namespaces/nadra/pods/"+strings.TrimPrefix(strings.TrimSpace(out), "pod/")+":9078/proxy/metrics")
+	text, err := f.metrics()
 	f.Must(err)
 	for _, sum := range regexp.MustCompile(`(?m)^nadra_nri_hook_duration_seconds_sum\{event="[A-Z].*"\} (\S+)$`).FindAllStringSubmatch(text, -1) {
 		seconds, err := strconv.ParseFloat(sum[1], 64)
@@ -88,6 +86,15 @@ func (f *fixture) inHooks() (total time.Duration) {
 		f.Fatalf("no hook has run:\n%s", text)
 	}
 	return total
+}
+
+// metrics returns the driver's metrics.
+func (f *fixture) metrics() (string, error) {
+	out, err := f.Cluster.Kubectl(f.Ctx, "-n", "nadra", "get", "pods", "-l", "app.kubernetes.io/name=nadra-node", "-o", "name")
+	if err != nil {
+		return "", err
+	}
+	return f.Cluster.Kubectl(f.Ctx, "get", "--raw", "/api/v1/namespaces/nadra/pods/"+strings.TrimPrefix(strings.TrimSpace(out), "pod/")+":9078/proxy/metrics")
 }
 
 // timePlain starts pods without networks one after the other, and returns the times until they are Ready.

@@ -31,7 +31,7 @@ func TestPodsWithoutAClaim(t *testing.T) {
 		pod, err := f.Ready(f.Ctx, f.NS, name, time.Minute)
 		f.Must(err)
 		f.runsOn(name, "net1", "10.84.0.")
-		f.Eventually(30*time.Second, f.podEvent(name, "AttachedWithoutClaim: ", "direct/blue", f.node.Name()))
+		f.Eventually(30*time.Second, f.podEvent(name, reason.EventAttachedWithoutClaim+": ", "direct/blue", f.node.Name()))
 		f.Eventually(time.Minute, func(ctx context.Context) error { return f.listsInterface(ctx, name, "net1") })
 		if len(pod.Spec.ResourceClaims) > 0 {
 			t.Errorf("pod %s has claims", name)
@@ -74,7 +74,7 @@ func TestNamespaceRefusesPodsWithoutAClaim(t *testing.T) {
 	_, err := f.Cluster.Kubectl(f.Ctx, "label", "namespace", f.NS, "nadra.dev/unclaimed=refuse")
 	f.Must(err)
 	f.onNode("web", "blue")
-	f.Eventually(time.Minute, f.podEvent("web", "FailedNoClaim: "+lab.Code(reason.NoClaim), "nadra.dev/unclaimed"))
+	f.Eventually(time.Minute, f.podEvent("web", reason.EventFailedNoClaim+": "+lab.Code(reason.NoClaim), "nadra.dev/unclaimed"))
 	f.hasNotRun("web")
 	_, err = f.Cluster.Kubectl(f.Ctx, "label", "namespace", f.NS, "nadra.dev/unclaimed-")
 	f.Must(err)

@@ -163,7 +163,8 @@ func converted(t *testing.T, file translate.File) string {
 		Options: translate.Options{Pools: true},
 	})
 	for _, f := range result.Findings {
-		if f.Severity != translate.Info {
+		// Whether nodes share the master of the macvlan example is up to the reader, whom a comment there tells.
+		if f.Severity != translate.Info && f.Code != translate.RangeOnEachNode {
 			t.Errorf("converting %s: %s", file.Name, f)
 		}
 	}

@@ -24,6 +24,9 @@ type finding struct {
 	pod, container, missing string
 	// evidence describes how the checker knows.
 	evidence string
+	// id is the container's, and gated is set if nadra's gate has held it, as far as that is known.
+	id    string
+	gated bool
 }
 
 // checker watches all the time for containers of a namespace's pods that lack an interface.
@@ -36,7 +39,7 @@ type checker struct {
 	mu         sync.Mutex
 	containers *lab.Containers
 	started    map[string]bool
-	findings   map[string]finding // by pod and container
+	findings   map[string]finding // by pod and container, and its ID
 	samples    int
 }
 
@@ -82,20 +85,28 @@ func (c *checker) sample() {
 		// A process that has just ended is no longer in its namespace, and seems to have no
 		// interface. Only processes that still exist count.
 		if again, ok := lab.StartedProcess(c.node, at.ID); ok && again == pid && c.missing(pid, wanted(at.Pod)) != "" {
-			c.add(finding{pod: at.Pod, container: at.Name, missing: missing, evidence: fmt.Sprintf(
+			c.add(finding{pod: at.Pod, container: at.Name, missing: missing, id: at.ID, evidence: fmt.Sprintf(
 				"at %s the checker saw process %s of container %.12s run in sandbox %.12s", time.Now().Format(clock), pid, at.ID, at.Sandbox)})
 		}
 	}
 	c.readReports()
 }
 
-// add records a finding, once for each container of a pod, because the checker sees most of
-// them and the containers report them, too.
+// add records a finding, once for each container, because the checker sees most of them and the containers report
+// them, too. One of the next pod of that name is another, which may have another cause.
 func (c *checker) add(f finding) {
-	key := f.pod + "/" + f.container
-	if _, known := c.findings[key]; !known {
-		c.findings[key] = f
+	key := f.pod + "/" + f.container + "/" + f.id
+	if _, known := c.findings[key]; known {
+		return
 	}
+	for _, at := range c.containers.List() { // unless it has gone already
+		if at.ID == f.id {
+			f.gated = at.Gated
+			f.evidence += fmt.Sprintf("; it was created at %s, gated=%t", at.Created.Format(clock), at.Gated)
+		}
+	}
+	f.evidence += fmt.Sprintf("; container %.12s", f.id)
+	c.findings[key] = f
 }
 
 // readReports adds the findings that the containers report themselves.
@@ -105,9 +116,9 @@ func (c *checker) readReports() {
 		return // nothing was reported
 	}
 	for line := range strings.Lines(string(content)) {
-		if f := strings.Fields(line); len(f) == 3 {
-			c.add(finding{pod: f[0], container: f[1], missing: f[2], evidence: fmt.Sprintf(
-				"the container found out itself when it started, just before %s", time.Now().Format(clock))})
+		if f := strings.Fields(line); len(f) >= 5 {
+			c.add(finding{pod: f[0], container: f[1], missing: f[2], id: strings.Join(f[5:], ""), evidence: fmt.Sprintf(
+				"the container found out itself when it started, at %s, and saw %s", f[3], f[4])})
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -44,19 +45,29 @@ func saveLogs() {
 	fmt.Fprintln(os.Stderr, "all logs are in", saved)
 }
 
+// runtimeLog returns the log of the node's container runtime so far.
+func (s *suite) runtimeLog() (string, error) {
+	log, err := os.ReadFile(filepath.Join(s.Cluster.LogDir(), "node-1", s.node.Runtime().Name()+".log"))
+	return string(log), err
+}
+
 // explain prints a pod's state, its Events, and the lines about it in the logs of all the
-// driver's processes.
+// driver's processes. It does not do so by the test's log, of whose lines the lane repeats each at its end.
 func (s *suite) explain(pod string) {
+	print := func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), 20*time.Second)
 	defer cancel()
 	if p := s.pod(pod); p != nil {
-		s.t.Logf("pod %s: %s", pod, state(p))
+		print("pod %s: %s", pod, state(p))
 	}
-	s.t.Logf("events of pod %s:\n  %s", pod, strings.Join(lastOf(s.Events(ctx, s.ns, pod), 15), "\n  "))
+	print("events of pod %s:\n  %s", pod, strings.Join(lastOf(s.Events(ctx, s.ns, pod), 15), "\n  "))
+	out, _ := exec.CommandContext(ctx, "grep", "-F", "\""+pod+"\"", auditLog()).Output()
+	print("requests for pod %s:\n  %s", pod, strings.Join(lastOf(strings.Split(strings.TrimSpace(string(out)), "\n"), 6), "\n  "))
 	// The logs are many text files, for which grep is the quickest.
-	out, _ := exec.CommandContext(ctx, "grep", "-rhF", s.ns+"/"+pod, filepath.Join(s.Cluster.LogDir(), "driver")).Output()
+	out, _ = exec.CommandContext(ctx, "grep", "-rhF", s.ns+"/"+pod, filepath.Join(s.Cluster.LogDir(), "driver")).Output()
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-	s.t.Logf("the driver on pod %s:\n  %s", pod, strings.Join(lastOf(lines, 25), "\n  "))
+	slices.Sort(lines) // they begin with their time
+	print("the driver on pod %s:\n  %s", pod, strings.Join(lastOf(lines, 40), "\n  "))
 }
 
 // races returns the reports of the race detector, with which the suite's driver is built,

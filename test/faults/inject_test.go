@@ -336,9 +336,9 @@ func (in *injector) forceDelete(pick int) error {
 	slices.SortFunc(pods, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
 	p := pods[pick%len(pods)]
 	in.note("the pod is %s", p.Name)
-	err := in.Kube.CoreV1().Pods(in.ns).Delete(in.ctx, p.Name, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)})
-	if apierrors.IsNotFound(err) {
-		return errNothing // its life has just ended, and the list was older
+	err := in.Kube.CoreV1().Pods(in.ns).Delete(in.ctx, p.Name, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0), Preconditions: &metav1.Preconditions{UID: &p.UID}})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return errNothing // its life has just ended, or begun again, and the list was older
 	}
 	return err
 }

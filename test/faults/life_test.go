@@ -172,9 +172,9 @@ const stay = "trap 'exit 0' TERM; sleep infinity & wait"
 const reports = "missing"
 
 // container makes a container that looks for its interfaces before anything
-// else, and reports to the node when one is missing.
+// else, and reports to the node when one is missing, with the time, what there is and its own ID.
 func (l life) container(name, then string, claims []corev1.ResourceClaim) corev1.Container {
-	script := fmt.Sprintf(`i=1; while [ $i -le %d ]; do [ -e /sys/class/net/net$i ] || { echo "%s %s net$i" >>/reports/%s; exit 42; }; i=$((i+1)); done; %s`,
+	script := fmt.Sprintf(`i=1; while [ $i -le %d ]; do [ -e /sys/class/net/net$i ] || { echo "%s %s net$i $(date +%%T) $(ls /sys/class/net | tr '\n' ,) $(grep -om1 '[0-9a-f]\{64\}' /proc/self/cgroup)" >>/reports/%s; exit 42; }; i=$((i+1)); done; %s`,
 		len(l.networks()), l.name, name, reports, then)
 	return corev1.Container{
 		Name: name, Image: "localhost/test:1", ImagePullPolicy: corev1.PullNever,

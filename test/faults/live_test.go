@@ -126,9 +126,12 @@ func (v *lives) spend(l life, uid types.UID) error {
 	return v.end(l, uid)
 }
 
+// debugContainer is the name of ephemeral containers.
+const debugContainer = "debug"
+
 // debug adds an ephemeral container to a pod, unless the pod has gone meanwhile.
 func (v *lives) debug(l life, uid types.UID) error {
-	c := l.container("debug", stay, nil)
+	c := l.container(debugContainer, stay, nil)
 	ctx, cancel := context.WithTimeout(v.ctx, naming)
 	defer cancel()
 	return persist(ctx, "adding an ephemeral container", func(ctx context.Context) error {

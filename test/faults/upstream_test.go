@@ -32,6 +32,8 @@ import (
 type upstream struct {
 	// lostClaims counts claims that Kubernetes removed from a pod's status.
 	lostClaims atomic.Int64
+	// lostPods counts pods that the API server has deleted although nobody asked for it.
+	lostPods int
 	// forgotten has network namespaces that a killed runtime forgot, and the host's ends of their eth0, as the
 	// last search for leftovers found them.
 	forgotten []string
@@ -43,15 +45,21 @@ type upstream struct {
 	// neverStarted counts pods that are never restarted, and that the kubelet leaves with a
 	// created container in a sandbox that has ended.
 	neverStarted int
+	// hidden counts pods with a container that CRI-O runs and does not list.
+	hidden int
+	// unasked counts ephemeral containers that the runtime has created while no driver was connected to it.
+	unasked int
 	// missedEnds counts containers whose end CRI-O has missed.
 	missedEnds atomic.Int64
+	// tornLinks has links in pods that a killed plugin had not renamed yet.
+	tornLinks map[string]bool
 	// torn has addresses that a killed host-local reserved for nobody, likewise.
 	torn []string
 }
 
 func (u *upstream) String() string {
-	return fmt.Sprintf("upstream: kubernetes-lost-claims=%d kubelet-never-started=%d containerd-lost-containers=%d containerd-lost-specifications=%d forgotten-namespaces=%d crio-missed-ends=%d host-local-torn-leases=%d",
-		u.lostClaims.Load(), u.neverStarted, u.lostContainers, u.lostSpecifications, len(u.forgotten), u.missedEnds.Load(), len(u.torn))
+	return fmt.Sprintf("upstream: kubernetes-lost-claims=%d kubernetes-lost-pods=%d kubelet-never-started=%d containerd-lost-containers=%d containerd-lost-specifications=%d ephemeral-unasked=%d forgotten-namespaces=%d crio-missed-ends=%d crio-hidden=%d torn-links=%d host-local-torn-leases=%d",
+		u.lostClaims.Load(), u.lostPods, u.neverStarted, u.lostContainers, u.lostSpecifications, u.unasked, len(u.forgotten), u.missedEnds.Load(), u.hidden, len(u.tornLinks), len(u.torn))
 }
 
 // startCancelled is the end of containerd's message about a container that it was
@@ -190,27 +198,140 @@ func TestNeverStarted(t *testing.T) {
 	}
 }
 
+// isRunning is the end of CRI-O's message to a kubelet that starts a container which runs.
+const isRunning = "is not in created state: running"
+
+// hidden reports whether a container of a pod runs that CRI-O does not list: it was created while CRI-O was being
+// restarted, also in peace (1.36). The kubelet creates it again and again, gets the one that is there, and cannot start it.
+func hidden(p *corev1.Pod) bool {
+	return p != nil && slices.ContainsFunc(p.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
+		return c.State.Waiting != nil && c.State.Waiting.Reason == "RunContainerError" && strings.HasSuffix(c.State.Waiting.Message, isRunning)
+	})
+}
+
+func TestHidden(t *testing.T) {
+	waiting := func(because, message string) *corev1.Pod {
+		return &corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{
+			{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: because, Message: message}}},
+		}}}
+	}
+	if !hidden(waiting("RunContainerError", "container 268a6fe03b75 "+isRunning)) {
+		t.Error("CRI-O's sign is not recognised")
+	}
+	for what, p := range map[string]*corev1.Pod{
+		"the gate refuses it":    waiting("RunContainerError", "error running createRuntime hook #0: exit status 1"),
+		"nadra refuses it":       waiting("CreateContainerError", "pod faults/a is not attached to network faults/b (net1)"),
+		"it is not running":      waiting("RunContainerError", "container 268a6fe03b75 is not in created state: stopped"),
+		"the pod is gone":        nil,
+		"the pod has no message": {},
+	} {
+		if hidden(p) {
+			t.Errorf("taken for CRI-O's: %s", what)
+		}
+	}
+}
+
 // endUpstream deletes a pod that cannot run any more by a fault of the kubelet or of
-// containerd, and counts it. It reports whether the pod was one.
+// the runtime, and counts it, as it counts one that the API server has lost. It reports whether the pod was one.
 func (s *suite) endUpstream(ctx context.Context, name string) (bool, error) {
-	if !s.runtimeKilled.Load() {
+	if lost, err := s.lostPod(name); lost || err != nil {
+		return lost, err
+	}
+	p := s.pod(name)
+	if !hidden(p) && !s.runtimeKilled.Load() {
 		return false, nil
 	}
-	log, err := os.ReadFile(filepath.Join(s.Cluster.LogDir(), "node-1", s.node.Runtime().Name()+".log"))
+	log, err := s.runtimeLog()
 	if err != nil {
 		return false, err
 	}
-	switch p := s.pod(name); {
-	case lostSpecification(p, string(log)):
+	switch {
+	case hidden(p):
+		s.note("CRI-O does not list a container of pod %s that runs; the pod is deleted", name)
+		s.upstream.hidden++
+	case lostSpecification(p, log):
 		s.note("containerd has lost the specification of the sandbox of pod %s; the pod is deleted", name)
 		s.upstream.lostSpecifications++
-	case neverStarted(p, string(log)):
+	case neverStarted(p, log):
 		s.note("the kubelet leaves pod %s with a container that was never started; the pod is deleted", name)
 		s.upstream.neverStarted++
 	default:
 		return false, nil
 	}
 	return true, s.Kube.CoreV1().Pods(s.ns).Delete(ctx, name, metav1.DeleteOptions{})
+}
+
+// temporary is the name that macvlan gives a link before it renames it (plugins 1.9, ip.RandomVethName).
+var temporary = regexp.MustCompile(`^veth[0-9a-f]{8}$`)
+
+// tornLink reports whether a link in a pod is one that a killed plugin had not renamed yet, and remembers it. No DEL knows
+// its name, so it stays until the pod's network namespace goes.
+func (s *suite) tornLink(ctx context.Context, pod, link string) bool {
+	killed := func(event string) bool { return strings.Contains(event, "signal: killed") }
+	if !temporary.MatchString(link) || !slices.ContainsFunc(s.Events(ctx, s.ns, pod), killed) {
+		return false
+	}
+	if s.upstream.tornLinks == nil {
+		s.upstream.tornLinks = map[string]bool{}
+	}
+	s.upstream.tornLinks[link] = true
+	return true
+}
+
+// lostPod reports whether a pod does not exist although the latest request of all has created it, and counts it. A PATCH
+// that meets a pod at the moment of its forced deletion ends the deletion, and does so by the pod's name: the API server
+// gives it no UID (1.37, registry/generic/registry/store.go: Update, deleteWithoutFinalizers). So it may delete the
+// next pod of the name.
+func (s *suite) lostPod(name string) (bool, error) {
+	if s.pod(name) != nil {
+		return false, nil
+	}
+	log, err := os.ReadFile(auditLog())
+	if err != nil {
+		return false, err
+	}
+	if !lastCreated(string(log), name) {
+		return false, nil
+	}
+	s.note("the API server has deleted pod %s, which nobody asked for", name)
+	s.upstream.lostPods++
+	return true, nil
+}
+
+// lastCreated reports whether the latest successful request for a pod in an audit log creates it.
+func lastCreated(log, name string) bool {
+	created := false
+	for line := range strings.Lines(log) {
+		var e struct {
+			Verb           string
+			ObjectRef      struct{ Name string }
+			ResponseStatus struct{ Code int }
+		}
+		if strings.Contains(line, name) && json.Unmarshal([]byte(line), &e) == nil && e.ObjectRef.Name == name && e.ResponseStatus.Code < 300 {
+			created = e.Verb == "create"
+		}
+	}
+	return created
+}
+
+func TestLostPod(t *testing.T) {
+	request := func(verb, name string, code int) string {
+		return fmt.Sprintf(`{"verb":%q,"objectRef":{"resource":"pods","name":%q},"responseStatus":{"code":%d}}`, verb, name, code) + "\n"
+	}
+	made, deleted := request("create", "a", 201), request("delete", "a", 200)
+	for log, want := range map[string]bool{
+		made:                  true,
+		made + deleted:        false,
+		made + deleted + made: true,
+		made + deleted + request("create", "a", 409): false,
+		made + request("delete", "a", 409):           true, // it means the pod before
+		made + request("delete", "ab", 200):          true,
+		"":                                           false,
+	} {
+		if got := lastCreated(log, "a"); got != want {
+			t.Errorf("%t, want %t, by\n%s", got, want, log)
+		}
+	}
 }
 
 // restoring is the time between two searches for lost claims.
@@ -315,21 +436,21 @@ func (s *suite) forgotten(leftover string) (bool, error) {
 	if kind != "netns" && kind != "link" || !s.runtimeKilled.Load() {
 		return false, nil
 	}
-	log, err := os.ReadFile(filepath.Join(s.Cluster.LogDir(), "node-1", s.node.Runtime().Name()+".log"))
+	log, err := s.runtimeLog()
 	if err != nil {
 		return false, err
 	}
 	if kind == "netns" {
 		links, err := s.linksOf("/run/netns/" + name)
-		return len(links) <= 1 || len(links) == 2 && links["eth0"] != nil && notRestored(string(log), name), err
+		return len(links) <= 1 || len(links) == 2 && links["eth0"] != nil && notRestored(log, name), err
 	}
 	host, err := s.hostLink(name)
 	if err != nil {
 		return false, err
 	}
-	return slices.ContainsFunc(networkNamespace.FindAllStringSubmatch(string(log), -1), func(sandbox []string) bool {
+	return slices.ContainsFunc(networkNamespace.FindAllStringSubmatch(log, -1), func(sandbox []string) bool {
 		links, err := s.linksOf("/run/netns/" + sandbox[2])
-		return err == nil && links["eth0"] != nil && links["eth0"].Attrs().ParentIndex == host && notRestored(string(log), sandbox[2])
+		return err == nil && links["eth0"] != nil && links["eth0"].Attrs().ParentIndex == host && notRestored(log, sandbox[2])
 	}), nil
 }
 

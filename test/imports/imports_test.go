@@ -31,9 +31,9 @@ const module = "github.com/nadra-dev/nadra/"
 // each other.
 var pure = []string{
 	"internal/bundle", "internal/canary", "internal/cleanup", "internal/doctor", "internal/gate", "internal/inspect",
-	"internal/installation", "internal/jsontext", "internal/owned", "internal/probe", "internal/readers", "internal/report", "internal/snapshot", "internal/support", "internal/truncate",
+	"internal/installation", "internal/jsontext", "internal/owned", "internal/probe", "internal/readers", "internal/report", "internal/snapshot", "internal/truncate",
 	"internal/uninstall", "internal/upgrade", "internal/version", "internal/yamledit",
-	"pkg/admission", "pkg/api/reason", "pkg/api/v1alpha1", "pkg/attachment", "pkg/operators", "pkg/pools", "pkg/translate",
+	"pkg/admission", "pkg/api/reason", "pkg/api/v1alpha1", "pkg/attachment", "pkg/pools", "pkg/translate",
 }
 
 // typesOf names the impure package whose types a pure package may use.

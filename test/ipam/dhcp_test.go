@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	api "github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/test/cluster"
 	"github.com/nadra-dev/nadra/test/lab"
@@ -156,7 +157,7 @@ func (d *dhcp) daemonAway() {
 	d.Logf("the pod was gone after %s", time.Since(began).Round(time.Second))
 	d.Eventually(2*time.Minute, func(ctx context.Context) error {
 		events := strings.Join(d.Events(ctx, d.NS, "orphaned"), "\n")
-		if !strings.Contains(events, "FailedReleaseNetwork") || !strings.Contains(events, "error dialing DHCP daemon") {
+		if !strings.Contains(events, reason.EventFailedReleaseNetwork) || !strings.Contains(events, "error dialing DHCP daemon") {
 			return fmt.Errorf("no Event reports that the daemon is away: %s", events)
 		}
 		return nil

@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -151,25 +152,29 @@ func letGetPods(ctx context.Context) error {
 	return nil
 }
 
-// doctorSays returns an error unless doctor's check of whereabouts has a status and a text.
+// doctorSays waits until doctor's check of whereabouts has a status and a text. The API
+// server lists new CRDs, and applies new rights, a moment after it has accepted them.
 func doctorSays(ctx context.Context, status doctor.Status, what string) error {
-	node := theLab.Cluster.ControlPlane()
-	cmd := node.Command(ctx, lab.Built("kubectl-nadra"), "doctor", "-o", "json", "--kubeconfig", theLab.Cluster.Kubeconfig())
-	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	if err := node.Run(cmd); err != nil && !errors.As(err, new(*exec.ExitError)) { // a blocker elsewhere
-		return err
-	}
-	var r doctor.Report
-	if err := json.Unmarshal(out.Bytes(), &r); err != nil {
-		return fmt.Errorf("reading doctor's report: %w: %s", err, errs.String())
-	}
-	for _, c := range r.Checks {
-		if c.ID == "whereabouts" && c.Status == status && strings.Contains(c.What, what) {
-			return nil
+	return lab.Eventually(ctx, 30*time.Second, func(ctx context.Context) error {
+		node := theLab.Cluster.ControlPlane()
+		cmd := node.Command(ctx, lab.Built("kubectl-nadra"), "doctor", "-o", "json", "--kubeconfig", theLab.Cluster.Kubeconfig())
+		var out, errs bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &errs
+		if err := node.Run(cmd); err != nil && !errors.As(err, new(*exec.ExitError)) { // a blocker elsewhere
+			return err
 		}
-	}
-	return fmt.Errorf("its checks have no %s %q about whereabouts: %+v", status, what, r.Checks)
+		var r doctor.Report
+		if err := json.Unmarshal(out.Bytes(), &r); err != nil {
+			return fmt.Errorf("reading doctor's report: %w: %s", err, errs.String())
+		}
+		is := func(c doctor.Check) bool { return c.ID == "whereabouts" }
+		if i := slices.IndexFunc(r.Checks, is); i < 0 {
+			return errors.New("doctor has no check of whereabouts")
+		} else if c := r.Checks[i]; c.Status != status || !strings.Contains(c.What, what) {
+			return fmt.Errorf("doctor's check of whereabouts is %+v, want %s and %q", c, status, what)
+		}
+		return nil
+	})
 }
 
 // conflict matches the errors of whereabouts' reconciler if a pool or a reservation has

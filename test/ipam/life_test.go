@@ -15,6 +15,7 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/test/cluster"
 	"github.com/nadra-dev/nadra/test/lab"
 )
@@ -89,9 +90,9 @@ func check(t *testing.T) {
 		f.Eventually(time.Minute, func(ctx context.Context) error {
 			events := strings.Join(f.Events(ctx, f.NS, p.Name), "\n")
 			switch {
-			case strings.Contains(events, "FailedCheckNetwork"):
+			case strings.Contains(events, reason.EventFailedCheckNetwork):
 				f.Fatalf("CHECK of a plugin that has none is a failure: %s", events)
-			case !strings.Contains(events, "CheckedNetwork"):
+			case !strings.Contains(events, reason.EventCheckedNetwork):
 				return fmt.Errorf("pod %s was not checked: %s", p.Name, events)
 			}
 			return nil

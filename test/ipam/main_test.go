@@ -2,8 +2,25 @@
 
 // Package ipam runs networks with IPAM plugins that keep addresses outside of the node: the
 // real whereabouts with its reconciler, under nadra and under Multus, and the CNI project's
-// dhcp with its daemon. A checker reads the pods' interfaces and whereabouts' pools all the
-// time: no two running pods may have the same address. The package has only tests.
+// dhcp with its daemon and Debian's dnsmasq. The package has only tests.
+//
+// Whereabouts is installed by the manifests of its Go module on two nodes with manifests/drop-in.
+// Only its reconciler's right to get pods, the image, its pull policy, the CPU limit and the
+// schedule are changed. Five times a second a checker reads the interfaces of all running pods and
+// the IPPools. The run ends with these lines:
+//
+//	whereabouts: pods=N duplicates=N leaked=N lost=N
+//	nadra:       the burst under nadra: seconds until all pods were Ready, and how long before (-)
+//	             or after (+) a pod's start its network-status was stored (least, median, most)
+//	multus:      the same burst under Multus
+//	dhcp:        the results of the tests with dhcp
+//
+// A duplicate is an address that two running pods had at the same time, a leaked one an allocation
+// that stayed after its pod, and a lost one the address of a running pod that no pool allocates to
+// it. One case lets the driver start containers early while the reconciler runs, and fails unless
+// the checker finds the duplicate.
+//
+// BURST_PODS is the number of pods of a burst, 40 by default.
 package ipam
 
 import (

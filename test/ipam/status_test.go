@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -20,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
@@ -162,7 +162,7 @@ func statusRefused(t *testing.T) {
 		f.pod(name, "refused")
 		f.allocates(name, "net1")
 		f.Eventually(time.Minute, func(ctx context.Context) error {
-			if events := strings.Join(f.Events(ctx, f.NS, name), "\n"); !strings.Contains(events, "NetworkStatusLate") {
+			if events := strings.Join(f.Events(ctx, f.NS, name), "\n"); !strings.Contains(events, reason.EventNetworkStatusLate) {
 				return fmt.Errorf("no Event reports that pod %s waits for its network-status: %s", name, events)
 			}
 			return nil
@@ -180,58 +180,27 @@ func statusRefused(t *testing.T) {
 	}
 }
 
-// checkerFindsDuplicates lets the driver start containers before network-status is
-// stored (--network-status-wait=false). The reconciler then frees the address of a
-// running pod, the next pod gets it, and the checker must report both.
+// checkerFindsDuplicates gives the address of one pod to another by hand. The checker must report
+// that both have it, and that no pool gives it to the second.
 func checkerFindsDuplicates(t *testing.T) {
 	f := setup(t, "wa-selfcheck", inRange("selfcheck", "10.164.0.0/24"))
 	f.counted = nil
-	f.driverWith("--network-status-wait=false")
-	f.refuseStatus()
-	f.pod("early", "selfcheck")
-	address := f.allocates("early", "net1")
-	if held := f.held(f.ready("early"))["net1"]; !slices.Equal(held, []netip.Addr{address}) {
-		t.Fatalf("pod early has %v, want %s, which the pool has for it", held, address)
+	f.pod("first", "selfcheck")
+	f.pod("second", "selfcheck")
+	address, second := f.address(f.ready("first"), "net1"), f.ready("second")
+	if duplicates, lost := f.checker.findings(); len(duplicates)+len(lost) > 0 {
+		t.Fatalf("before, the checker has found the duplicates %q and the lost addresses %q", duplicates, lost)
 	}
-	// ip-control-loop may free the address first, so look at the pool.
-	freed := f.reconcile()
-	kept, err := f.given(f.Ctx, "early", "net1")
+	sandbox, err := f.NodeOf(second).PodSandbox(f.Ctx, string(second.UID))
 	f.Must(err)
-	if kept.IsValid() {
-		t.Fatalf("the reconciler has freed %v, and the pool still has %s for pod early", freed, kept)
-	}
-	f.pod("late", "selfcheck")
-	f.ready("late")
+	_, err = f.NodeOf(second).Exec(f.Ctx, "nsenter", "--net="+sandbox.NetNS, "ip", "addr", "add", address.String()+"/24", "dev", "net1")
+	f.Must(err)
 	f.Eventually(2*time.Minute, func(context.Context) error {
 		duplicates, lost := f.checker.findings()
-		if len(duplicates) != 1 || len(lost) == 0 {
+		if len(duplicates) != 1 || len(lost) != 1 {
 			return fmt.Errorf("the checker has found the duplicates %q and the lost addresses %q, want %s in both", duplicates, lost, address)
 		}
 		t.Logf("found: %q %q", duplicates, lost)
 		return nil
 	})
-}
-
-// driverWith runs the driver with further flags until the case ends.
-func (f *fixture) driverWith(flags ...string) {
-	f.Helper()
-	rolledOut := func() {
-		f.Helper()
-		if out, err := f.Cluster.Kubectl(f.Ctx, "-n", "nadra", "rollout", "status", "daemonset/nadra-node", "--timeout=60s"); err != nil {
-			f.Errorf("waiting for the driver: %v\n%s", err, out)
-		}
-	}
-	var add []string
-	for _, flag := range flags {
-		add = append(add, `{"op":"add","path":"/spec/template/spec/containers/0/args/-","value":"`+flag+`"}`)
-	}
-	_, err := f.Cluster.Kubectl(f.Ctx, "-n", "nadra", "patch", "daemonset/nadra-node", "--type=json", "-p", "["+strings.Join(add, ",")+"]")
-	f.Must(err)
-	f.Cleanup(func() {
-		if _, err := f.Cluster.Kubectl(f.Ctx, "apply", "-k", filepath.Join(lab.Root(), "manifests", "drop-in")); err != nil {
-			f.Errorf("installing manifests/drop-in again: %v", err)
-		}
-		rolledOut()
-	})
-	rolledOut()
 }

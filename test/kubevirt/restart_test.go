@@ -16,11 +16,14 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// failedCheck is the reason of the event about a CHECK that fails.
-const failedCheck = "FailedCheckNetwork"
+// The reasons of events about CHECKs.
+const (
+	failedCheck = "FailedCheckNetwork"
+	checked     = "CheckedNetwork" // that it has passed, or proves nothing
+)
 
 // TestDriverRestart restarts the drivers while a machine runs whose interface virt-handler's own code has bound to
-// the guest. The driver must not report that as damage, as it does for another pod whose interface was renamed,
+// the guest. The driver must not report that as damage, as it does for another pod whose interface is gone,
 // and it must still detach the network (setup checks that).
 func TestDriverRestart(t *testing.T) {
 	f := setup(t, "vm-restart", "lan", macvlan)
@@ -37,14 +40,15 @@ func TestDriverRestart(t *testing.T) {
 	f.Must(err)
 	other, err = f.Ready(f.Ctx, f.NS, "other", waitLimit)
 	f.Must(err)
-	f.inPod(other, "ip link set lan down; ip link set lan name renamed")
+	f.inPod(other, "ip link del lan")
 	for _, args := range [][]string{{"rollout", "restart", "daemonset/nadra-node"}, {"rollout", "status", "daemonset/nadra-node", "--timeout=120s"}} {
 		_, err := f.Cluster.Kubectl(f.Ctx, append([]string{"-n", "nadra"}, args...)...)
 		f.Must(err)
 	}
-	f.checkedAs(other.Name, 1)
+	f.hasEvents(other.Name, failedCheck, 1)
 	f.Kubectl("annotate", "pod", machine.Name, "nadra.dev/check=now")
-	f.checkedAs(machine.Name, 1) // by the request, and not by the restart
+	f.hasEvents(machine.Name, checked, 1) // by the request, and not by the restart; no CHECK of the network passes
+	f.hasEvents(machine.Name, failedCheck, 0)
 	f.Must(f.DeletePod(f.Ctx, f.NS, "other"))
 }
 
@@ -63,11 +67,11 @@ func (f *fixture) bind(name string, p *corev1.Pod) {
 	}
 }
 
-// checkedAs waits until a CHECK of a pod was reported as failed as often as wanted.
-func (f *fixture) checkedAs(pod string, want int32) {
+// hasEvents waits until a pod has as many events with a reason as wanted.
+func (f *fixture) hasEvents(pod, eventReason string, want int32) {
 	f.Helper()
 	f.Eventually(time.Minute, func(ctx context.Context) error {
-		list, err := f.Kube.CoreV1().Events(f.NS).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=" + pod + ",reason=" + failedCheck})
+		list, err := f.Kube.CoreV1().Events(f.NS).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=" + pod + ",reason=" + eventReason})
 		if err != nil {
 			return err
 		}
@@ -76,7 +80,7 @@ func (f *fixture) checkedAs(pod string, want int32) {
 			have += max(e.Count, 1)
 		}
 		if have != want {
-			return fmt.Errorf("pod %s has %d events %s, want %d", pod, have, failedCheck, want)
+			return fmt.Errorf("pod %s has %d events %s, want %d", pod, have, eventReason, want)
 		}
 		return nil
 	})

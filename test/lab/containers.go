@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/nadra-dev/nadra/test/cluster"
 )
@@ -17,6 +18,10 @@ type Container struct {
 	ID, Name, Namespace, Pod, PodUID, Sandbox string
 	// IsSandbox is set for the container that holds the pod's namespaces.
 	IsSandbox bool
+	// Gated is set for a container that nadra's gate holds.
+	Gated bool
+	// Created is when the runtime wrote the configuration.
+	Created time.Time
 }
 
 // Containers lists the containers of a node. It reads the runtime's own files
@@ -58,11 +63,19 @@ func (c *Containers) List() []Container {
 }
 
 func readContainer(dir, id string, bundles cluster.Bundles) (Container, error) {
-	content, err := os.ReadFile(filepath.Join(dir, id, bundles.Config))
+	file := filepath.Join(dir, id, bundles.Config)
+	content, err := os.ReadFile(file)
 	if err != nil {
 		return Container{}, err
 	}
-	var config struct{ Annotations map[string]string }
+	info, err := os.Stat(file)
+	if err != nil {
+		return Container{}, err
+	}
+	var config struct {
+		Annotations map[string]string
+		Hooks       struct{ CreateRuntime []struct{ Path string } }
+	}
 	if err := json.Unmarshal(content, &config); err != nil {
 		return Container{}, err
 	}
@@ -70,6 +83,8 @@ func readContainer(dir, id string, bundles cluster.Bundles) (Container, error) {
 	return Container{
 		ID: id, Name: a[bundles.Name], Namespace: a[bundles.Namespace], Pod: a[bundles.Pod], PodUID: a[bundles.PodUID],
 		Sandbox: a[bundles.Sandbox], IsSandbox: a[bundles.Kind] == "sandbox",
+		Gated:   slices.ContainsFunc(config.Hooks.CreateRuntime, func(h struct{ Path string }) bool { return filepath.Base(h.Path) == "nadra-gate" }),
+		Created: info.ModTime(),
 	}, nil
 }
 

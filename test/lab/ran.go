@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/nadra-dev/nadra/internal/support"
 	"github.com/nadra-dev/nadra/test/cluster"
+	"github.com/nadra-dev/nadra/test/support"
 )
 
 // PrintRan prints what a cluster reports to run, for build/record: lines such as

@@ -22,6 +22,7 @@ func failing() metrics.State {
 		Blocked:        map[string]int{"attaching": 3, "retrying": 1, "failed": 2},
 		Attachments:    map[string]int{"Prepared": 3, "Attaching": 2, "Attached": 40},
 		WithoutRecords: 2,
+		Lost:           1,
 		Unclaimed:      map[string]int{"Prepared": 0, "Attaching": 1, "Attached": 5},
 		Devices: map[metrics.Device]int{
 			{Pool: "networks", State: "offered"}: 12, {Pool: "networks", State: "unusable"}: 1, {Pool: "networks", State: metrics.DeviceUnhealthy}: 1, {Pool: "networks", State: "not_owned"}: 0,

@@ -72,6 +72,11 @@ func TestNewDriverDies(t *testing.T) {
 	if after := c.driver(f); after.UID != serving.UID {
 		t.Errorf("pod %s serves after it, want %s", after.Name, serving.Name)
 	}
+	// The new version may have taken over once more before it was taken back, and the kubelet asks for readiness rarely.
+	f.Eventually(time.Minute, func(ctx context.Context) error {
+		_, err := f.Cluster.Kubectl(ctx, "get", "--raw", "/api/v1/namespaces/nadra/pods/"+serving.Name+":9078/proxy/readyz")
+		return err
+	})
 	all, err := c.during(f.Ctx, podsOfBroken, func(context.Context) error { return nil })
 	f.Must(err)
 	if failed := failures(all); len(failed) > 0 {

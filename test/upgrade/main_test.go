@@ -2,6 +2,15 @@
 
 // Package upgrade proves the upgrade path: a real cluster of two nodes under the real
 // Multus, as a DaemonSet, moves to nadra and back while its pods run. It has only tests.
+//
+//	UPGRADE_MATRIX  a regular expression of failing steps, such as 'disk full in adopt', or . for
+//	                all 90; by default nine, drawn from the seed, that have each step and each fault
+//	UPGRADE_SEED    the seed of what is random; drawn and printed by default
+//
+// NADRA_MULTUS=4.2 takes v4.2.4 of Multus in place of v4.3.0. e2e-crio always has it, but without its
+// daemon; with the daemon, TestAdopt was run on 2026-11-26:
+//
+//	make e2e-upgrade NADRA_MULTUS=4.2 RUN='^TestAdopt$$'
 package upgrade
 
 import (

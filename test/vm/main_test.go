@@ -9,8 +9,8 @@ import (
 	"os"
 	"testing"
 
-	"github.com/nadra-dev/nadra/internal/support"
 	"github.com/nadra-dev/nadra/test/lab"
+	"github.com/nadra-dev/nadra/test/support"
 )
 
 var (

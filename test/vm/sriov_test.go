@@ -204,7 +204,7 @@ func (f *fixture) isRefused(t *testing.T, name, words string) {
 	err := lab.Eventually(f.ctx, podLimit, func(ctx context.Context) error {
 		events := f.Events(ctx, f.ns, name)
 		if !slices.ContainsFunc(events, func(e string) bool {
-			return strings.HasPrefix(e, "FailedAttachNetwork: ") && strings.Contains(e, lab.Code(reason.PluginFailed)) && strings.Contains(e, words)
+			return strings.HasPrefix(e, reason.EventFailedAttachNetwork+": ") && strings.Contains(e, lab.Code(reason.PluginFailed)) && strings.Contains(e, words)
 		}) {
 			return fmt.Errorf("no Event contains %q: %s", words, strings.Join(events, "\n"))
 		}

@@ -69,6 +69,7 @@ const (
 	PluginFailed       Code = "PluginFailed"
 	PluginTimeout      Code = "PluginTimeout"
 	InterfaceExists    Code = "InterfaceExists"
+	AddressDuplicate   Code = "AddressDuplicate"
 	PendingDEL         Code = "PendingDEL"
 	GatewayUnreachable Code = "GatewayUnreachable"
 	HostNetwork        Code = "HostNetwork"

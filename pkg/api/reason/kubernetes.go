@@ -35,6 +35,10 @@ const (
 	EventResourcePoolServed  = "ResourcePoolServed"
 )
 
+// LateAnnotation is the remedy for a pod whose annotation another webhook has added after nadra's webhook was
+// asked, for which pods without the annotation are of no interest.
+const LateAnnotation = "if another webhook adds the annotation, label the namespace nadra.dev/owner=nadra: nadra's webhook is then asked again"
+
 // The condition of an allocated device in a claim's status.devices, and its reasons. The
 // message of a condition that is not true carries a Code.
 const (

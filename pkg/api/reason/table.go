@@ -154,7 +154,7 @@ var table = []Entry{
 	},
 	{
 		ContainerWithoutClaim, Prepare, "A container names no claim with networks in resources.claims, so nothing would hold it until the networks are attached.", OfManifest,
-		"Name the claim in every container and init container, or let the webhook do so.",
+		"Create the pod again with the claim in every container and init container, or let the webhook name it there. For a copy of a pod (kubectl debug --copy-to), add --keep-annotations.",
 	},
 	{
 		PodNotRead, Prepare, "The driver cannot read the pod or its claims, or finds another pod of the same name.", OfCluster,
@@ -173,8 +173,8 @@ var table = []Entry{
 		"Choose different names.",
 	},
 	{
-		AddressConflict, Prepare, "A network asks for an address that no host can have, or two networks ask for one address.", OfManifest,
-		"Give each address once.",
+		AddressConflict, Prepare, "A network asks for an address that no host can have, or without the prefix length that the IPAM plugin static needs, or two networks ask for one address.", OfManifest,
+		"Give each address once, and with its prefix length.",
 	},
 	{
 		RouteConflict, Prepare, "A gateway of the default route is not an address, or two networks ask for the default route of one family.", OfManifest,
@@ -209,7 +209,7 @@ var table = []Entry{
 
 	{
 		NoClaim, Attach, "The pod's annotation names networks, the pod has no claim, and its node or its namespace refuses such pods; or a network draws from a resource pool, and the pod has neither a claim nor enough devices of a device plugin.", OfConversion,
-		"Convert the pod, label its namespace, or keep it on nodes of Multus. A static pod cannot have claims: use a DaemonSet, or allow it by --unclaimed=attach.",
+		"Convert the pod, label its namespace, so that the webhook sees it even if another webhook adds the annotation, or keep it on nodes of Multus. A static pod cannot have claims: use a DaemonSet, or allow it by --unclaimed=attach.",
 	},
 	{
 		OwnerUnknown, Attach, "The pod names networks and has no claim, and neither this driver nor one before it has read whether the node is nadra's.", OfCluster,
@@ -226,6 +226,10 @@ var table = []Entry{
 	{
 		InterfaceExists, Attach, "The pod already has an interface of this name, which nadra did not create.", OfManifest,
 		"Ask for another interface name.",
+	},
+	{
+		AddressDuplicate, Attach, "Another host has an IPv6 address of the network: the kernel's duplicate address detection has failed.", OfManifest,
+		"Find who has the address, or give the pod another one. The driver tries again at the kubelet's next request.",
 	},
 	{
 		PendingDEL, Attach, "An ADD failed, and so does the DEL after it, or the DEL waits for the end of the pod because it may release what another network has. The pod gets its network once the DEL succeeds.", OfPlugin,
@@ -298,7 +302,7 @@ var table = []Entry{
 		"Wait. If it stays, repair what the plugin's message names.",
 	},
 	{
-		AttachmentChanged, Detach, "A CHECK fails: something in the pod or on the node has changed the network since it was attached.", OfPod,
+		AttachmentChanged, Detach, "An interface or an address is gone, or a CHECK fails: something in the pod or on the node has changed the network since it was attached.", OfPod,
 		"Repair it, or delete the pod to have its networks attached again. nadra only reports the change.",
 	},
 	{

@@ -54,15 +54,27 @@ func parseAddr(s string) (netip.Addr, error) {
 	return addr.Unmap(), nil
 }
 
-// validateHardwareAddress rejects hardware addresses of another size.
+// macSize and guidSize are the numbers of bytes of a MAC address and of an InfiniBand GUID.
+const macSize, guidSize = 6, 8
+
+// validateHardwareAddress rejects hardware addresses of another size, and those that no interface can have: zero, and
+// MAC addresses of groups (IEEE 802).
 func validateHardwareAddress(s string, size int, path *field.Path) field.ErrorList {
 	if s == "" {
 		return nil
 	}
-	if addr, err := net.ParseMAC(s); err != nil || len(addr) != size {
-		return field.ErrorList{field.Invalid(path, s, fmt.Sprintf("must be %d bytes in hexadecimal with colons between them", size))}
+	var why string
+	switch addr, err := net.ParseMAC(s); {
+	case err != nil || len(addr) != size:
+		why = fmt.Sprintf("must be %d bytes in hexadecimal with colons between them", size)
+	case !slices.ContainsFunc(addr, func(b byte) bool { return b != 0 }):
+		why = "must not be zero"
+	case size == macSize && addr[0]&1 == 1:
+		why = "is the address of a group, which no interface can have: the first byte must be even, e.g. 02"
+	default:
+		return nil
 	}
-	return nil
+	return field.ErrorList{field.Invalid(path, s, why)}
 }
 
 // validateDefaultRoute rejects gateways that are not addresses, and too many of them.

@@ -112,6 +112,17 @@ func TestValidate(t *testing.T) {
 			AttachmentConfig{MAC: "02:00:5e:10:00:01;IP=10.0.0.1"},
 			[]string{`c.mac: Invalid value: "02:00:5e:10:00:01;IP=10.0.0.1": must be 6 bytes in hexadecimal with colons between them`},
 		},
+		{
+			"MAC of a group",
+			AttachmentConfig{MAC: "f1:fd:59:0b:bd:2b"},
+			[]string{`c.mac: Invalid value: "f1:fd:59:0b:bd:2b": is the address of a group, which no interface can have: the first byte must be even, e.g. 02`},
+		},
+		{
+			"MAC of zeros",
+			AttachmentConfig{MAC: "00:00:00:00:00:00"},
+			[]string{`c.mac: Invalid value: "00:00:00:00:00:00": must not be zero`},
+		},
+		{"GUID whose first byte is odd", AttachmentConfig{InfinibandGUID: "01:00:5e:10:00:01:00:01"}, nil},
 		{"GUID", AttachmentConfig{InfinibandGUID: "02:00:5e:10:00:01:00:01"}, nil},
 		{
 			"GUID of 6 bytes",

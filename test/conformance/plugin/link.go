@@ -48,7 +48,10 @@ func (c conf) interfaces() int {
 	return 1
 }
 
-func podName(i int) string {
+func (c conf) podName(i int) string {
+	if i < len(c.Behave.Names) {
+		return c.Behave.Names[i]
+	}
 	name := os.Getenv("CNI_IFNAME")
 	if i > 0 {
 		name = fmt.Sprintf("%s-%d", name, i)
@@ -64,12 +67,12 @@ func (c conf) addPair(ns netns.NsHandle, pod *netlink.Handle, i int, result *typ
 	host := fmt.Sprintf("si%x", digest(fmt.Sprint("host", i)))[:12]
 	pair := &netlink.Veth{
 		LinkAttrs: netlink.LinkAttrs{Name: host, MTU: c.MTU},
-		PeerName:  podName(i), PeerNamespace: netlink.NsFd(ns), PeerHardwareAddr: mac,
+		PeerName:  c.podName(i), PeerNamespace: netlink.NsFd(ns), PeerHardwareAddr: mac,
 	}
 	if err := netlink.LinkAdd(pair); err != nil {
-		return fmt.Errorf("adding %s: %w", podName(i), err)
+		return fmt.Errorf("adding %s: %w", c.podName(i), err)
 	}
-	link, err := pod.LinkByName(podName(i))
+	link, err := pod.LinkByName(c.podName(i))
 	if err != nil {
 		return err
 	}
@@ -81,7 +84,7 @@ func (c conf) addPair(ns netns.NsHandle, pod *netlink.Handle, i int, result *typ
 	if c.Behave.Host {
 		result.Interfaces = append(result.Interfaces, &types100.Interface{Name: host})
 	}
-	reported := &types100.Interface{Name: podName(i), Mac: mac.String(), Sandbox: os.Getenv("CNI_NETNS")}
+	reported := &types100.Interface{Name: c.podName(i), Mac: mac.String(), Sandbox: os.Getenv("CNI_NETNS")}
 	if c.Behave.ReportMTU {
 		reported.Mtu = link.Attrs().MTU
 	}
@@ -109,13 +112,19 @@ func (c conf) allotted(pod *netlink.Handle, result *types100.Result) error {
 	if len(result.Interfaces) == 0 {
 		return nil
 	}
-	link, err := pod.LinkByName(podName(0))
+	link, err := pod.LinkByName(c.podName(0))
 	if err != nil {
 		return err
 	}
-	for _, ip := range result.IPs {
+	for i, ip := range result.IPs {
 		if !c.Behave.NoIndex {
 			ip.Interface = types100.Int(len(result.Interfaces) - 1)
+		}
+		if c.Behave.Spread {
+			ip.Interface = types100.Int(i)
+			if link, err = pod.LinkByName(c.podName(i)); err != nil {
+				return err
+			}
 		}
 		if err := pod.AddrAdd(link, &netlink.Addr{IPNet: &ip.Address}); err != nil {
 			return fmt.Errorf("adding address %s: %w", ip.Address.String(), err)
@@ -152,7 +161,7 @@ func (c conf) del() error {
 
 func (c conf) remove(pod *netlink.Handle) error {
 	for i := range c.interfaces() {
-		link, err := pod.LinkByName(podName(i))
+		link, err := pod.LinkByName(c.podName(i))
 		if errors.As(err, new(netlink.LinkNotFoundError)) {
 			continue
 		}
@@ -160,7 +169,7 @@ func (c conf) remove(pod *netlink.Handle) error {
 			err = pod.LinkDel(link)
 		}
 		if err != nil {
-			return fmt.Errorf("deleting %s: %w", podName(i), err)
+			return fmt.Errorf("deleting %s: %w", c.podName(i), err)
 		}
 	}
 	return nil

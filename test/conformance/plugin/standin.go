@@ -41,6 +41,10 @@ type behaviour struct {
 	Code uint     `json:"code"`
 	// Interfaces is how many interfaces the stand-in creates and reports; one by default.
 	Interfaces *int `json:"interfaces"`
+	// Names are the names of the interfaces, in place of those that follow from CNI_IFNAME.
+	Names []string `json:"names"`
+	// Spread gives the addresses to the interfaces in order, one to each.
+	Spread bool `json:"spread"`
 	// Host also reports the other end of the pair, which is not in the pod.
 	Host bool      `json:"host"`
 	DNS  types.DNS `json:"dns"`

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/nadra-dev/nadra/internal/failpoint"
+	"github.com/nadra-dev/nadra/internal/jsontext"
 	"github.com/nadra-dev/nadra/internal/metrics"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
@@ -41,6 +42,8 @@ type Plugins interface {
 // outside of tests.
 type Netns interface {
 	Inspect(netns string) (podnet.Namespace, error)
+	// Look also returns the addresses.
+	Look(netns string) (podnet.State, error)
 	// Open opens a network namespace, which exists until it is closed.
 	Open(netns string) (netns.NsHandle, error)
 	// DefaultRoutes returns the default routes of the main table, of both families.
@@ -55,6 +58,8 @@ type Options struct {
 	Store   *checkpoint.Store
 	Plugins Plugins
 	Netns   Netns
+	// Renew returns an attachment with its network's present configuration.
+	Renew func(attachment.Attachment) (attachment.Attachment, error)
 	// RestoreDevice makes a device of a resource pool what it was before the pod.
 	RestoreDevice func(attachment.Hardware) error
 	// ForgetDefaultRoutes is called when a sandbox's default routes have moved, so that the
@@ -68,9 +73,6 @@ type Options struct {
 	Ours func(sandboxID string) (bool, error)
 	// Deferred reports that a failing DEL becomes a pending DEL.
 	Deferred func(r checkpoint.Record, cause error)
-	// StatusWait makes the gate wait for the pod's network-status, but not for that of a static
-	// pod, which may be what the API server needs.
-	StatusWait bool
 	// Added is called after each ADD with the records that the sandbox has got so far, which
 	// have their results; the last one is new, and got its addresses at the time allocated.
 	// more is true if ADDs of further networks follow.
@@ -103,22 +105,20 @@ type transient struct{ error }
 
 func (t transient) Unwrap() error { return t.error }
 
-// Attach gives the sandbox all attachments of its pod, in order (behaviour A4-51). It
-// reports transient failures to failed and tries again until ctx ends. After any other
-// failure, and at the end, it deletes in reverse order what it has begun, and returns the
-// error. A DEL that fails then stays in its record.
-func (a *Attacher) Attach(ctx context.Context, sandbox attachment.Sandbox, failed func(error)) error {
+// Attach gives the sandbox all attachments of its pod, in order (behaviour A4-51). It tries again until
+// ctx ends, or failed returns false, which is told why a try has failed and whether the cause may pass by
+// itself. Then it deletes in reverse order what it has begun, and returns the error. A DEL that fails then
+// stays in its record.
+func (a *Attacher) Attach(ctx context.Context, sandbox attachment.Sandbox, failed func(err error, passing bool) (again bool)) error {
 	pauses := backoff
 	for {
 		err := a.try(ctx, sandbox)
 		if err == nil {
 			return nil
 		}
-		if !errors.As(err, new(transient)) {
+		passing := errors.As(err, new(transient))
+		if (ctx.Err() == nil || !passing) && !failed(err, passing) {
 			return errors.Join(err, a.rollBack(ctx, sandbox))
-		}
-		if ctx.Err() == nil {
-			failed(err)
 		}
 		select {
 		case <-time.After(pauses.Step()):
@@ -162,6 +162,22 @@ func (a *Attacher) try(ctx context.Context, sandbox attachment.Sandbox) error {
 	return a.addAll(ctx, sandbox, todo)
 }
 
+// renew gives records that need no DEL the present configuration of their networks: what was corrected since
+// Prepare, or since the latest try, reaches pods that wait. It returns what has changed.
+func renew(todo []checkpoint.Record, present func(attachment.Attachment) (attachment.Attachment, error)) (changed map[checkpoint.Key]attachment.Attachment, err error) {
+	changed = map[checkpoint.Key]attachment.Attachment{}
+	for i, r := range todo {
+		now, err := present(r.Attachment)
+		if err != nil {
+			return nil, &networkError{r, err}
+		}
+		if !jsontext.Same(now.Conflist, r.Attachment.Conflist) {
+			changed[r.Key()], todo[i].Attachment = now, now
+		}
+	}
+	return changed, nil
+}
+
 // networkError is the failure of one of a pod's networks, because of which the pod has none.
 type networkError struct {
 	record checkpoint.Record
@@ -170,6 +186,15 @@ type networkError struct {
 
 // Unwrap returns the network's own error.
 func (e *networkError) Unwrap() error { return e.error }
+
+// FailedIn returns the attachment because of which a pod is not attached. It returns false if there is none.
+func FailedIn(err error) (a attachment.Attachment, ok bool) {
+	var failed *networkError
+	if !errors.As(err, &failed) {
+		return a, false
+	}
+	return failed.record.Attachment, true
+}
 
 // ErrorOf returns why a record's network is not attached, given why its pod is not. It is that
 // error, unless another network of the pod fails, which it then names with its error.
@@ -182,14 +207,18 @@ func ErrorOf(r checkpoint.Record, err error) error {
 	return reason.Errorf(reason.OtherNetworkFailed, "network %s as %s fails: %w", at.Network, at.Interface, failed.error)
 }
 
-// addAll runs ADD for records. It marks them attaching while the first plugin's process
+// addAll runs ADD for records, with the present configuration of their networks. It marks them attaching while the first plugin's process
 // starts, and records all results with one write, because every pod with many networks
 // waits for each write. A crash before that write costs one DEL and one ADD more.
 func (a *Attacher) addAll(ctx context.Context, sandbox attachment.Sandbox, todo []checkpoint.Record) error {
+	renewed, err := renew(todo, a.Renew)
+	if err != nil {
+		return err
+	}
 	added := make([]checkpoint.Added, 0, len(todo))
 	var markErr error
 	mark := func() error {
-		markErr = a.Store.MarkAttaching(checkpoint.Keys(todo), sandbox)
+		markErr = a.Store.MarkAttaching(checkpoint.Keys(todo), sandbox, renewed)
 		failpoint.Reach(failpoint.BeforeAdd)
 		return markErr
 	}
@@ -208,6 +237,11 @@ func (a *Attacher) addAll(ctx context.Context, sandbox attachment.Sandbox, todo 
 		added = append(added, one)
 		todo[i].Result, todo[i].DeviceInfo = one.Result, one.DeviceInfo
 		a.Added(sandbox, todo[:i+1:i+1], allocated, i+1 < len(todo))
+	}
+	if wrong, err := settle(ctx, a.Netns, sandbox.NetNS, todo); err != nil {
+		// The network that is wrong needs a DEL, and is not attached.
+		added = slices.DeleteFunc(added, func(one checkpoint.Added) bool { return one.Key == wrong })
+		return errors.Join(err, a.Store.MarkAttached(added...))
 	}
 	if err := a.Store.MarkAttached(added...); err != nil {
 		return transient{err}
@@ -268,7 +302,8 @@ func (a *Attacher) add(ctx context.Context, sandbox attachment.Sandbox, r checkp
 	if err := a.moveDefaultRoute(sandbox, begun); err != nil {
 		return one, allocated, fmt.Errorf("adding network %s as %s: %w", at.Network, at.Interface, err)
 	}
-	one = checkpoint.Added{Key: r.Key(), Result: raw, DeviceInfo: a.deviceInfo(ctx, sandbox, r), StatusStored: !a.StatusWait || r.Static}
+	// The API server, which stores network-status, may need the static pod.
+	one = checkpoint.Added{Key: r.Key(), Result: raw, DeviceInfo: a.deviceInfo(ctx, sandbox, r), StatusStored: r.Static}
 	return one, made.Allocated, nil
 }
 

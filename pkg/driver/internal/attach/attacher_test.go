@@ -17,6 +17,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/operations"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/podnet"
 )
 
 // newAttacher returns an attacher with an empty store, and its plugins.
@@ -30,7 +31,7 @@ func newAttacher(t *testing.T) (*Attacher, *drivertest.Kernel) {
 	limits := operations.Limits{Add: 30 * time.Second, Del: 10 * time.Second}
 	group := operations.New(t.Context(), k, limits)
 	a := New(Options{
-		Store: store, Plugins: k, Operations: group, Netns: k, RestoreDevice: func(attachment.Hardware) error { return nil }, ForgetDefaultRoutes: k.ForgetDefaultRoutes,
+		Store: store, Renew: func(a attachment.Attachment) (attachment.Attachment, error) { return a, nil }, Plugins: k, Operations: group, Netns: k, RestoreDevice: func(attachment.Hardware) error { return nil }, ForgetDefaultRoutes: k.ForgetDefaultRoutes,
 		Limits: limits, Metrics: metrics.NewNode(),
 		Deferred: func(r checkpoint.Record, _ error) { _ = k.Record("DEFERRED", *r.Sandbox, r.Attachment) },
 		Added:    func(attachment.Sandbox, []checkpoint.Record, time.Time, bool) {},
@@ -47,7 +48,7 @@ func attachOnce(t *testing.T, a *Attacher, s attachment.Sandbox) error {
 
 func attachOnceIn(ctx context.Context, t *testing.T, a *Attacher, s attachment.Sandbox) error {
 	t.Helper()
-	return a.Attach(ctx, s, func(err error) { t.Errorf("tried again after: %v", err) })
+	return a.Attach(ctx, s, drivertest.Once(t))
 }
 
 func TestAttachInOrderAndDetachInReverse(t *testing.T) {
@@ -152,7 +153,7 @@ func wantBlamed(t *testing.T, store *checkpoint.Store, err error, ifName string)
 			continue
 		}
 		others++
-		drivertest.WantReason(t, got, reason.OtherNetworkFailed, "network default/blue as "+ifName+" fails: ")
+		drivertest.WantReason(t, got, reason.OtherNetworkFailed, "network default/blue as "+ifName+" ")
 		if cause := reason.Cause(got.Error()); cause == "" || cause != reason.Cause(err.Error()) {
 			t.Errorf("cause %q, want %q: %v", cause, reason.Cause(err.Error()), got)
 		}
@@ -208,7 +209,7 @@ func TestRollbackHasItsOwnTime(t *testing.T) {
 	drivertest.PrepareWeb(t, a.Store, []string{"net1"})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := a.Attach(ctx, drivertest.SandboxNo(1), func(error) {}); !errors.Is(err, context.Canceled) {
+	if err := a.Attach(ctx, drivertest.SandboxNo(1), func(_ error, passing bool) bool { return passing }); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
 	if diff := cmp.Diff([]string{`DEL net1 in sandbox-1 netns "/run/netns/1"`}, k.Calls); diff != "" {
@@ -226,7 +227,7 @@ func TestStopBeginsNoRollback(t *testing.T) {
 		a.Operations.Cancel(errors.New("the driver was stopped"))
 	}
 	err := attachOnce(t, a, drivertest.SandboxNo(1))
-	drivertest.WantReason(t, err, reason.PluginFailed, "the driver stops")
+	drivertest.WantReason(t, err, reason.PluginFailed, reason.DELUnfinished.Text(""))
 	a.Operations = operations.New(t.Context(), k, a.Limits)
 	k.Fail("ADD net2", nil)
 	a.Added = func(attachment.Sandbox, []checkpoint.Record, time.Time, bool) {}
@@ -260,9 +261,10 @@ func TestFailedDelStaysInItsRecord(t *testing.T) {
 	}
 	// A new sandbox of the pod first needs the old one's DEL.
 	k.Calls = nil
-	err = a.Attach(t.Context(), drivertest.SandboxNo(2), func(err error) {
+	err = a.Attach(t.Context(), drivertest.SandboxNo(2), func(err error, passing bool) bool {
 		drivertest.WantReason(t, err, reason.PendingDEL, "network default/blue from net2: ", "daemon is down")
 		delete(k.Failures, "DEL net2")
+		return passing
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -306,7 +308,7 @@ func TestInterruptedTryIsDeletedFirst(t *testing.T) {
 	drivertest.PrepareWeb(t, a.Store, []string{"net1", "net2"})
 	cutOff := drivertest.SandboxNo(1)
 	cutOff.Cookie = drivertest.CookieOf(cutOff.NetNS)
-	if err := a.Store.MarkAttaching(checkpoint.Keys(a.Store.All()), cutOff); err != nil {
+	if err := a.Store.MarkAttaching(checkpoint.Keys(a.Store.All()), cutOff, nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := attachOnce(t, a, drivertest.SandboxNo(1)); err != nil {
@@ -352,7 +354,7 @@ func TestInterfaceOfAPendingDEL(t *testing.T) {
 	a, k := newAttacher(t)
 	drivertest.PrepareWeb(t, a.Store, []string{"eth0"}) // every namespace has one
 	key := a.Store.All()[0].Key()
-	if err := a.Store.MarkAttaching([]checkpoint.Key{key}, drivertest.SandboxNo(1)); err != nil {
+	if err := a.Store.MarkAttaching([]checkpoint.Key{key}, drivertest.SandboxNo(1), nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := a.Store.DeferDEL(key, errors.New("no iptables")); err != nil {
@@ -443,5 +445,22 @@ func TestDeviceOfAPodBeforeAReboot(t *testing.T) {
 			t.Errorf("after %s: the sandbox is of boot %q, alive=%t", bootID, r.BootID, a.SandboxAlive(r))
 		}
 		a.Store.WaitSynced()
+	}
+}
+
+// TestSandboxAliveDespiteAnError checks that the cookie decides about a sandbox whose namespace cannot be read as a whole, as
+// one whose pod changes its interfaces all the time. Without the cookie the sandbox counts as alive.
+func TestSandboxAliveDespiteAnError(t *testing.T) {
+	a, k := newAttacher(t)
+	sandbox := drivertest.SandboxNo(1)
+	sandbox.Cookie = 7
+	r := checkpoint.Record{Phase: checkpoint.Attached, Sandbox: &sandbox, BootID: a.Store.BootID()}
+	for cookie, want := range map[uint64]bool{7: true, 8: false, 0: true} {
+		a.Netns = drivertest.Inspecting{Kernel: k, Func: func(string) (podnet.Namespace, error) {
+			return podnet.Namespace{Cookie: cookie}, errors.New("the list was interrupted")
+		}}
+		if got := a.SandboxAlive(r); got != want {
+			t.Errorf("cookie %d: alive %t", cookie, got)
+		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"reflect"
 	"slices"
 
 	cnitypes "github.com/containernetworking/cni/pkg/types"
@@ -114,6 +113,37 @@ func WithoutDefaultRoutes(raw json.RawMessage) json.RawMessage {
 	return out
 }
 
+// WithoutHostAddresses returns a CNI result without the hardware addresses of the host's interfaces. It is for CHECK: a
+// bridge without an address of its own has the lowest one of its ports, which changes with other pods, and the plugin
+// compares it with that at ADD. It keeps all keys that it does not know.
+func WithoutHostAddresses(raw json.RawMessage) json.RawMessage {
+	var result map[string]json.RawMessage
+	var interfaces []map[string]json.RawMessage
+	if json.Unmarshal(raw, &result) != nil || json.Unmarshal(result["interfaces"], &interfaces) != nil {
+		return raw // it has no interfaces, or the plugins report the error
+	}
+	changed := false
+	for _, i := range interfaces {
+		var sandbox string
+		if _ = json.Unmarshal(i["sandbox"], &sandbox); sandbox == "" && i["mac"] != nil {
+			delete(i, "mac")
+			changed = true
+		}
+	}
+	if !changed {
+		return raw
+	}
+	var err error
+	if result["interfaces"], err = json.Marshal(interfaces); err != nil {
+		return raw
+	}
+	out, err := json.Marshal(result)
+	if err != nil {
+		return raw
+	}
+	return out
+}
+
 // ipv6Metric is the metric that the kernel gives an IPv6 route without one.
 const ipv6Metric = 1024
 
@@ -138,9 +168,14 @@ func requestedRoutes(a attachment.Attachment) []checkpoint.Route {
 	return out
 }
 
-// samePath reports whether two routes have the same hops and the same preference.
+// samePath reports whether two routes have the same hops and the same preference. It ignores
+// whether a gateway is marked as on the link, which depends on the routes beside it.
 func samePath(a, b checkpoint.Route) bool {
-	return a.Family == b.Family && a.Metric == b.Metric && reflect.DeepEqual(a.Hops, b.Hops)
+	same := func(x, y checkpoint.Hop) bool {
+		x.OnLink, y.OnLink = false, false
+		return x == y
+	}
+	return a.Family == b.Family && a.Metric == b.Metric && slices.EqualFunc(a.Hops, b.Hops, same)
 }
 
 // subtract returns the routes that are not among the others.

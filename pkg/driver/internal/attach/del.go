@@ -253,7 +253,7 @@ func (a *Attacher) SandboxAlive(r checkpoint.Record) bool {
 		return false
 	}
 	ns, err := a.Netns.Inspect(r.Sandbox.NetNS)
-	if err != nil {
+	if err != nil && ns.Cookie == 0 {
 		return !errors.Is(err, podns.ErrGone) && !errors.Is(err, podns.ErrHost)
 	}
 	return ns.Cookie == r.Sandbox.Cookie

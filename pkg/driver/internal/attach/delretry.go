@@ -27,7 +27,7 @@ const (
 // DelRetrier retries pending DELs until they succeed, a few of the same plugins at a time.
 type DelRetrier struct {
 	attacher *Attacher
-	queue    workqueue.TypedRateLimitingInterface[string] // of checkpoint.Record.DELKey
+	queue    workqueue.TypedRateLimitingInterface[string] // of delKey
 
 	mu    sync.Mutex
 	tried map[string]time.Time // the latest try of each
@@ -39,11 +39,15 @@ func newDelRetrier(a *Attacher) *DelRetrier {
 	return &DelRetrier{attacher: a, queue: workqueue.NewTypedRateLimitingQueue(limiter), tried: map[string]time.Time{}}
 }
 
+// delKey returns the key of a pending DEL in the queue. A record in its sandbox may have several, of different
+// configurations.
+func delKey(r checkpoint.Record) string { return r.DELKey() + " " + string(r.Attachment.Conflist) }
+
 // add schedules a record's DEL that has just been deferred.
-func (d *DelRetrier) add(r checkpoint.Record) { d.queue.AddRateLimited(r.DELKey()) }
+func (d *DelRetrier) add(r checkpoint.Record) { d.queue.AddRateLimited(delKey(r)) }
 
 // Begin schedules a pending DEL that has not been tried.
-func (d *DelRetrier) Begin(r checkpoint.Record) { d.queue.Add(r.DELKey()) }
+func (d *DelRetrier) Begin(r checkpoint.Record) { d.queue.Add(delKey(r)) }
 
 // Hasten schedules the pending DELs that match: what they wait for may have come, or a claim waits for
 // them.
@@ -52,7 +56,7 @@ func (d *DelRetrier) Hasten(match func(checkpoint.Record) bool) {
 	defer d.mu.Unlock()
 	for _, del := range d.attacher.Store.PendingDELs() {
 		if match(del.Record) {
-			key := del.Record.DELKey()
+			key := delKey(del.Record)
 			d.queue.AddAfter(key, time.Until(d.tried[key].Add(shortPause)))
 		}
 	}
@@ -64,7 +68,7 @@ func (d *DelRetrier) Run(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, d.ShutDown)
 	defer stop()
 	for _, del := range d.attacher.Store.PendingDELs() {
-		d.queue.Add(del.Record.DELKey())
+		d.queue.Add(delKey(del.Record))
 	}
 	var tries sync.WaitGroup
 	defer tries.Wait()
@@ -104,7 +108,7 @@ func (d *DelRetrier) retry(ctx context.Context, key string) {
 // find returns a pending DEL.
 func (d *DelRetrier) find(key string) (del checkpoint.PendingDEL, found bool) {
 	dels := d.attacher.Store.PendingDELs()
-	i := slices.IndexFunc(dels, func(del checkpoint.PendingDEL) bool { return del.Record.DELKey() == key })
+	i := slices.IndexFunc(dels, func(del checkpoint.PendingDEL) bool { return delKey(del.Record) == key })
 	if i < 0 {
 		return del, false
 	}

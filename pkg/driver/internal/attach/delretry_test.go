@@ -32,7 +32,7 @@ func withRetrier(t *testing.T, hardware *attachment.Hardware, test func(t *testi
 			t.Fatal(err)
 		}
 		key := a.Store.All()[0].Key()
-		if err := errors.Join(a.Store.MarkAttaching([]checkpoint.Key{key}, drivertest.SandboxNo(1)), a.Store.DeferDEL(key, errors.New("busy"))); err != nil {
+		if err := errors.Join(a.Store.MarkAttaching([]checkpoint.Key{key}, drivertest.SandboxNo(1), nil), a.Store.DeferDEL(key, errors.New("busy"))); err != nil {
 			t.Fatal(err)
 		}
 		k.Fail("DEL net1", errors.New("busy"))
@@ -169,7 +169,7 @@ func TestPendingDELsOfATenantHaveALimit(t *testing.T) {
 		try := func(s attachment.Sandbox) error {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			return a.Attach(ctx, s, func(error) {})
+			return a.Attach(ctx, s, func(_ error, passing bool) bool { return passing })
 		}
 		var err error
 		for i := range 2 * mostOfPod {
@@ -204,7 +204,7 @@ func TestPendingDELsOfANamespace(t *testing.T) {
 		t.Error(err)
 	}
 	add(drivertest.Web.Namespace)
-	drivertest.WantReason(t, tooManyPending(pending, drivertest.Web), reason.PendingDEL, "0 DELs of pod default/web and 512 of other pods")
+	drivertest.WantReason(t, tooManyPending(pending, drivertest.Web), reason.PendingDEL, "0 DELs of pod default/web and 512 ")
 }
 
 // attaching records an attachment of pod web that has been begun in sandbox 1.
@@ -224,7 +224,7 @@ func attachingIn(t *testing.T, a *Attacher, s attachment.Sandbox, claim, iface, 
 	}
 	key := a.Store.ForClaim(claim)[0].Key()
 	s.Cookie = drivertest.CookieOf(s.NetNS)
-	if err := a.Store.MarkAttaching([]checkpoint.Key{key}, s); err != nil {
+	if err := a.Store.MarkAttaching([]checkpoint.Key{key}, s, nil); err != nil {
 		t.Fatal(err)
 	}
 	return key
@@ -311,7 +311,7 @@ func TestPendingDELAndAttachTakeTurns(t *testing.T) {
 		drivertest.PrepareWeb(t, a.Store, []string{"net1"})
 		key := a.Store.All()[0].Key()
 		s := drivertest.SandboxNo(1)
-		if err := errors.Join(a.Store.MarkAttaching([]checkpoint.Key{key}, s), a.Store.DeferDEL(key, errors.New("busy"))); err != nil {
+		if err := errors.Join(a.Store.MarkAttaching([]checkpoint.Key{key}, s, nil), a.Store.DeferDEL(key, errors.New("busy"))); err != nil {
 			t.Fatal(err)
 		}
 		var inDEL atomic.Bool
@@ -358,5 +358,47 @@ func TestStopWaitsForAPendingDEL(t *testing.T) {
 		end()
 		drivertest.Same(t, "DELs", 1, k.CallCount())
 		drivertest.Same(t, "pending DELs", 1, len(a.Store.PendingDELs()))
+	})
+}
+
+// TestPendingDELsOfEachConfiguration lets both ADD and DEL of a network fail, first with one configuration and then, because
+// its NAD was corrected, with another. Both DELs stay pending, also for the next driver, and run when they can: the later
+// one would not release what the earlier configuration may have got.
+func TestPendingDELsOfEachConfiguration(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, k := newAttacher(t)
+		drivertest.PrepareWeb(t, a.Store, []string{"net1"})
+		k.Fail("ADD net1", drivertest.Final("no"))
+		k.Fail("DEL net1", errors.New("busy"))
+		for _, conf := range []string{rangeA, rangeB} {
+			a.Renew = func(at attachment.Attachment) (attachment.Attachment, error) {
+				at.Conflist = json.RawMessage(conf)
+				return at, nil
+			}
+			for len(a.Store.PendingDELs()) == 0 || string(a.Store.All()[0].Attachment.Conflist) != conf || a.Store.All()[0].NeedsDEL() {
+				if err := a.Attach(t.Context(), drivertest.SandboxNo(1), func(error, bool) bool { return false }); err == nil {
+					t.Fatal("attached")
+				}
+				time.Sleep(deferAfterTime)
+			}
+		}
+		next, _, err := checkpoint.Open(filepath.Dir(a.Store.Dir()), "boot-1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, store := range map[string]*checkpoint.Store{"": a.Store, "the next driver's ": next} {
+			var confs []string
+			for _, del := range store.PendingDELs() {
+				confs = append(confs, string(del.Record.Attachment.Conflist))
+			}
+			drivertest.Same(t, name+"pending DELs", fmt.Sprint([]string{rangeA, rangeB}), fmt.Sprint(confs))
+		}
+		a.Store = next
+		k.Fail("DEL net1", nil)
+		before := k.CallCount()
+		end := retrying(t, a)
+		drivertest.Same(t, "DELs", before+2, tries(k, time.Hour))
+		drivertest.Same(t, "pending DELs in the end", 0, len(next.PendingDELs()))
+		end()
 	})
 }

@@ -7,5 +7,6 @@
 //	                 when a DEL becomes a pending DEL
 //	delretry.go      retries pending DELs
 //	defaultroute.go  moves the pod's default route, and back
+//	settle.go        waits for duplicate address detection
 //	live.go          ADD in a sandbox whose containers run
 package attach

@@ -124,7 +124,7 @@ func TestFailedEditKeepsTheAddressOfARunningNetwork(t *testing.T) {
 			dels := a.Store.PendingDELs()
 			drivertest.Same(t, "pending DELs", tt.pending, len(dels))
 			if tt.pending > 0 {
-				drivertest.WantReasonIn(t, dels[0].Cause, reason.PendingDEL, "may release what the pod has as net1")
+				drivertest.WantReasonIn(t, dels[0].Cause, reason.PendingDEL, "net1")
 			}
 
 			p.End(drivertest.SandboxNo(1))

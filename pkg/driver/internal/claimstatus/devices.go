@@ -67,11 +67,10 @@ func AttachedBefore(r checkpoint.Record) Device {
 	return d
 }
 
-// CheckFailed returns the status of a record that is attached and whose CHECK failed
-// with this message.
-func CheckFailed(r checkpoint.Record, message string) Device {
+// CheckFailed returns the status of a record that is attached and is not as it was made: what says how.
+func CheckFailed(r checkpoint.Record, what string) Device {
 	d := Attached(r)
-	d.Reason, d.Message = reason.ConditionCheckFailed, fmt.Sprintf("%s, but its CHECK fails: %s", d.Message, message)
+	d.Reason, d.Message = reason.ConditionCheckFailed, fmt.Sprintf("%s, but %s", d.Message, what)
 	return d
 }
 

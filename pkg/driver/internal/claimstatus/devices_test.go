@@ -68,7 +68,7 @@ func TestDeviceStatusKeepsTheLimits(t *testing.T) {
 // only the next CHECK replaces the condition.
 func TestCheckFailedStands(t *testing.T) {
 	record := drivertest.Attached("net1", drivertest.BridgeResult)
-	failed := CheckFailed(record, "the address is gone (CNI code 999)")
+	failed := CheckFailed(record, "its CHECK fails: the address is gone (CNI code 999)")
 	c := &resourceapi.ResourceClaim{Status: resourceapi.ResourceClaimStatus{Devices: []resourceapi.AllocatedDeviceStatus{{
 		Driver: "net.nadra.dev", Pool: record.Pool, Device: record.Device, ShareID: ptr.To(record.ShareID),
 		Conditions: []metav1.Condition{{Type: reason.ConditionReady, Status: metav1.ConditionFalse, Reason: failed.Reason, Message: failed.Message}},

@@ -26,6 +26,32 @@ func MAC(result *types100.Result, ifName string) string {
 	return first
 }
 
+// Interface is what plugins have made of an interface in the pod.
+type Interface struct {
+	MAC string
+	IPs []netip.Addr
+}
+
+// Interfaces returns the interfaces in the pod by name. IPv4 addresses in IPv6 form become IPv4.
+func Interfaces(result *types100.Result) map[string]Interface {
+	out := map[string]Interface{}
+	for _, i := range result.Interfaces {
+		if i.Sandbox != "" {
+			out[i.Name] = Interface{MAC: i.Mac}
+		}
+	}
+	for _, ip := range result.IPs {
+		if i := ip.Interface; i != nil && *i >= 0 && *i < len(result.Interfaces) && result.Interfaces[*i].Sandbox != "" {
+			if p, ok := prefixOf(ip.Address); ok {
+				made := out[result.Interfaces[*i].Name]
+				made.IPs = append(made.IPs, p.Addr())
+				out[result.Interfaces[*i].Name] = made
+			}
+		}
+	}
+	return out
+}
+
 // Addresses returns the addresses on interfaces in the pod, and those without an
 // interface, without duplicates. IPv4 addresses in IPv6 form become IPv4: the API
 // accepts no others.

@@ -27,6 +27,16 @@ func WantError(t *testing.T, err error, parts ...string) {
 	}
 }
 
+// Once is for attaches that must not be repeated after a passing failure.
+func Once(t *testing.T) func(err error, passing bool) (again bool) {
+	return func(err error, passing bool) bool {
+		if passing {
+			t.Errorf("tried again after: %v", err)
+		}
+		return passing
+	}
+}
+
 // WantReason fails the test unless the error has this code and all of these parts.
 func WantReason(t *testing.T, err error, code reason.Code, parts ...string) {
 	t.Helper()

@@ -1,6 +1,7 @@
 package drivertest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"net"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -28,6 +30,8 @@ type Kernel struct {
 	mu sync.Mutex
 	// Has has the interfaces: "sandbox/interface".
 	Has map[string]bool
+	// Renamed has the names that a pod has given to its interfaces.
+	Renamed map[string]string
 	// Calls lists the plugin calls, Checked the results that CHECK was given.
 	Calls, Checked []string
 	// Failures has the errors of plugin calls: by "ADD net1", "DEL net1".
@@ -50,6 +54,9 @@ type Kernel struct {
 	ForgetErr error
 	// Links are interfaces in every namespace besides lo and eth0, which no plugin has made.
 	Links []string
+	// Addresses are those of every namespace. With IP, ADD makes that address.
+	Addresses []podnet.Address
+	IP        string
 	// Gone has the network namespaces that do not exist any more.
 	Gone map[string]bool
 	// Cached are attachments in the CNI cache; no DEL of theirs succeeds.
@@ -129,6 +136,11 @@ func (k *Kernel) Add(ctx context.Context, s attachment.Sandbox, a attachment.Att
 	result := &types100.Result{
 		CNIVersion: "1.1.0", Interfaces: []*types100.Interface{{Name: a.Interface, Sandbox: s.NetNS}}, IPs: []*types100.IPConfig{{Address: *ip}},
 	}
+	if k.IP != "" {
+		own, network, _ := net.ParseCIDR(k.IP)
+		network.IP = own
+		result.IPs = append(result.IPs, &types100.IPConfig{Interface: types100.Int(0), Address: *network})
+	}
 	return cniexec.Added{Result: result, Allocated: allocated}, nil
 }
 
@@ -191,6 +203,32 @@ func (k *Kernel) Inspect(netns string) (podnet.Namespace, error) {
 		return podnet.Namespace{}, podns.ErrGone
 	}
 	return podnet.Namespace{Cookie: CookieOf(netns), Links: append([]string{"lo", "eth0"}, k.Links...)}, nil
+}
+
+// Look describes a namespace with the interfaces that plugins have made in the one sandbox, and Addresses.
+func (k *Kernel) Look(netns string) (podnet.State, error) {
+	ns, err := k.Inspect(netns)
+	if err != nil {
+		return podnet.State{}, err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.Inspections-- // of Inspect alone
+	byIndex := map[int]podnet.Link{}
+	for name := range k.Has {
+		_, iface, _ := strings.Cut(name, "/")
+		l := podnet.Link{Name: cmp.Or(k.Renamed[iface], iface)}
+		ns.Links = append(ns.Links, l.Name)
+		byIndex[int(crc32.ChecksumIEEE([]byte(iface)))] = l
+	}
+	return podnet.State{Namespace: ns, ByIndex: byIndex, Addresses: slices.Clone(k.Addresses)}, nil
+}
+
+// SetAddresses replaces Addresses.
+func (k *Kernel) SetAddresses(all ...podnet.Address) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.Addresses = all
 }
 
 // Missing reports that all plugins are installed.

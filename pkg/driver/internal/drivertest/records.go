@@ -21,8 +21,8 @@ func SandboxNo(i int) attachment.Sandbox {
 }
 
 // CBR0 describes a default network.
-func CBR0(context.Context, attachment.Sandbox) (*nadv1.NetworkStatus, error) {
-	return &nadv1.NetworkStatus{Name: "cbr0", Interface: "eth0", Default: true}, nil
+func CBR0(context.Context, attachment.Sandbox) ([]*nadv1.NetworkStatus, error) {
+	return []*nadv1.NetworkStatus{{Name: "cbr0", Interface: "eth0", Default: true}}, nil
 }
 
 // BridgeResult is the result of a bridge: the bridge, and both ends of a veth pair.

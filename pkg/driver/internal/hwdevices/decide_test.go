@@ -30,7 +30,7 @@ func TestDecide(t *testing.T) {
 		"its PF has no link, used": {change: func(d *Device) { d.Functions[0].PF, d.UsedBy = down, "a/b" }, want: reason.PoolConflict, claimed: reason.PoolConflict},
 		"shared":                   {change: func(d *Device) { d.Functions[0].PF, d.Pool.DeviceType = down, pools.SharedRDMA }},
 		"not set up":               {change: whole(inventory.Netdev{Name: "a", Link: inventory.LinkDown})},
-		"set up without a carrier": {change: whole(inventory.Netdev{Name: "a", Link: inventory.LinkDown, Up: true}), want: reason.LinkDown, message: "its link a is down"},
+		"set up without a carrier": {change: whole(inventory.Netdev{Name: "a", Link: inventory.LinkDown, Up: true}), want: reason.LinkDown, message: "link a "},
 		"set up":                   {change: whole(inventory.Netdev{Name: "a", Link: inventory.LinkUp, Up: true})},
 	} {
 		t.Run(name, func(t *testing.T) {

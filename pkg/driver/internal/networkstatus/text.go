@@ -1,7 +1,6 @@
 package networkstatus
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -11,32 +10,80 @@ import (
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	nadutils "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/utils"
 
+	"github.com/nadra-dev/nadra/internal/jsontext"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 )
 
-// Text renders the annotation: the default network first, unless it is nil, and then
-// the attachments in order, in Multus' form (behaviours A3-29 to A3-42).
-func Text(defaultNetwork *nadv1.NetworkStatus, records []checkpoint.Record) (string, error) {
+// Text renders the annotation: the entries of the default network first, and then
+// the attachments in order, in Multus' form (behaviours A3-29 to A3-42). It keeps what others have added to the
+// annotation before: addresses of an attachment that is otherwise the same, and entries of interfaces that the pod has
+// by links.
+func Text(defaultNetwork []*nadv1.NetworkStatus, records []checkpoint.Record, before string, links func() ([]string, error)) (string, error) {
 	statuses, err := entries(records)
 	if err != nil {
 		return "", err
 	}
-	if defaultNetwork != nil {
-		statuses = slices.Insert(statuses, 0, defaultNetwork)
+	var shown []nadv1.NetworkStatus
+	var raw []json.RawMessage
+	if json.Unmarshal([]byte(before), &shown) != nil || json.Unmarshal([]byte(before), &raw) != nil {
+		shown = nil // what is no list is replaced
 	}
-	texts := make([]string, len(statuses))
-	for i, s := range statuses {
+	for _, own := range statuses {
+		if i := slices.IndexFunc(shown, func(s nadv1.NetworkStatus) bool { return covers(s, own) }); i >= 0 {
+			own.IPs = append(own.IPs, slices.DeleteFunc(shown[i].IPs, func(ip string) bool { return slices.Contains(own.IPs, ip) })...)
+		}
+	}
+	statuses = slices.Concat(defaultEntries(defaultNetwork, movesRoute(records)), statuses)
+	others, err := othersOf(shown, statuses, links)
+	if err != nil {
+		return "", err
+	}
+	var texts []string
+	for _, s := range statuses {
 		b, err := json.MarshalIndent(s, "", "    ")
 		if err != nil {
 			return "", fmt.Errorf("encoding the status of %s: %w", s.Interface, err)
 		}
-		texts[i] = string(b)
+		texts = append(texts, string(b))
+	}
+	for _, i := range others {
+		texts = append(texts, string(raw[i]))
 	}
 	return "[" + strings.Join(texts, ",") + "]", nil
 }
 
+// othersOf returns the positions of the entries that others have written: of interfaces that the pod has by links, and
+// that are neither the default one nor among nadra's own.
+func othersOf(shown []nadv1.NetworkStatus, own []*nadv1.NetworkStatus, links func() ([]string, error)) (others []int, err error) {
+	var has []string
+	for i, s := range shown {
+		isOwn := func(o *nadv1.NetworkStatus) bool { return o.Interface == s.Interface }
+		if s.Default || s.Interface == "eth0" || s.Interface == "" || slices.ContainsFunc(own, isOwn) {
+			continue
+		}
+		if has == nil {
+			if has, err = links(); err != nil {
+				return nil, fmt.Errorf("looking for the interfaces that others list: %w", err)
+			}
+		}
+		if slices.Contains(has, s.Interface) {
+			others = append(others, i)
+		}
+	}
+	return others, nil
+}
+
+// covers reports whether an entry is nadra's own, and may have addresses that others have added.
+func covers(shown nadv1.NetworkStatus, own *nadv1.NetworkStatus) bool {
+	if shown.Name != own.Name || shown.Interface != own.Interface {
+		return false // without an encoding, because a tenant may list thousands
+	}
+	shown.IPs = slices.DeleteFunc(slices.Clone(shown.IPs), func(ip string) bool { return !slices.Contains(own.IPs, ip) })
+	return jsontext.Same(shown, own)
+}
+
 // Shows reports whether an annotation has the entries of these records. It ignores the
-// entry of the default network, whose addresses may change while the pod runs.
+// entries of the default network, whose addresses may change while the pod runs, and what others have added.
 func Shows(text string, records []checkpoint.Record) bool {
 	var shown []nadv1.NetworkStatus
 	if json.Unmarshal([]byte(text), &shown) != nil {
@@ -44,32 +91,53 @@ func Shows(text string, records []checkpoint.Record) bool {
 	}
 	wanted, err := entries(records)
 	return err == nil && !slices.ContainsFunc(wanted, func(w *nadv1.NetworkStatus) bool {
-		return !slices.ContainsFunc(shown, func(s nadv1.NetworkStatus) bool { return sameJSON(s, w) })
+		return !slices.ContainsFunc(shown, func(s nadv1.NetworkStatus) bool { return covers(s, w) })
 	})
 }
 
 // Lists reports whether an annotation has the entries of these records, in their order, and no
-// other besides that of the default network.
-func Lists(text string, records []checkpoint.Record) bool {
+// other besides those of the default network and of interfaces that the pod has by links.
+func Lists(text string, records []checkpoint.Record, links func() ([]string, error)) bool {
 	shown, err := Shown(text)
 	wanted, err2 := entries(records)
-	return err == nil && err2 == nil && slices.EqualFunc(shown, wanted, func(s nadv1.NetworkStatus, w *nadv1.NetworkStatus) bool { return sameJSON(s, w) })
+	if err != nil || err2 != nil {
+		return false
+	}
+	others, err := othersOf(shown, wanted, links)
+	if err != nil {
+		return false
+	}
+	for _, i := range slices.Backward(others) {
+		shown = slices.Delete(shown, i, i+1)
+	}
+	return slices.EqualFunc(shown, wanted, covers)
 }
 
-// DefaultEntry returns the entry of the default network, nil if the annotation has none.
-func DefaultEntry(text string) *nadv1.NetworkStatus {
+// DefaultEntries returns the entries of the default network, none if the annotation marks none.
+func DefaultEntries(text string) (out []*nadv1.NetworkStatus) {
 	var all []nadv1.NetworkStatus
 	if json.Unmarshal([]byte(text), &all) != nil {
 		return nil
 	}
-	i := slices.IndexFunc(all, func(s nadv1.NetworkStatus) bool { return s.Default })
-	if i < 0 {
-		return nil
+	name, found := defaultName(all)
+	for i := range all {
+		if found && all[i].Name == name {
+			out = append(out, &all[i])
+		}
 	}
-	return &all[i]
+	return out
 }
 
-// Shown returns the entries of an annotation without that of the default network, which not
+// defaultName returns the name of the default network, of whose entries one is marked.
+func defaultName(all []nadv1.NetworkStatus) (name string, found bool) {
+	i := slices.IndexFunc(all, func(s nadv1.NetworkStatus) bool { return s.Default })
+	if i < 0 {
+		return "", false
+	}
+	return all[i].Name, true
+}
+
+// Shown returns the entries of an annotation without those of the default network, which not
 // every version of Multus marks. An empty annotation has none.
 func Shown(text string) ([]nadv1.NetworkStatus, error) {
 	var all []nadv1.NetworkStatus
@@ -79,16 +147,36 @@ func Shown(text string) ([]nadv1.NetworkStatus, error) {
 	if err := json.Unmarshal([]byte(text), &all); err != nil {
 		return nil, fmt.Errorf("reading annotation %s: %w", nadv1.NetworkStatusAnnot, err)
 	}
+	name, found := defaultName(all)
 	return slices.DeleteFunc(all, func(s nadv1.NetworkStatus) bool {
-		return s.Default || s.Interface == "eth0" || !strings.Contains(s.Name, "/")
+		return found && s.Name == name || s.Interface == "eth0" || !strings.Contains(s.Name, "/")
 	}), nil
+}
+
+// defaultEntries returns the entries of the default network with the gateways by which packets leave.
+// They are none if nadra has moved the pod's default routes (behaviour A3-40).
+func defaultEntries(network []*nadv1.NetworkStatus, moved bool) (out []*nadv1.NetworkStatus) {
+	for _, s := range network {
+		entry := *s
+		entry.Gateway = nil
+		if !moved {
+			entry.Gateway = withAddress(s.Gateway)
+		}
+		out = append(out, &entry)
+	}
+	return out
+}
+
+// movesRoute reports whether nadra moves the default routes of a pod with these records.
+func movesRoute(records []checkpoint.Record) bool {
+	return slices.ContainsFunc(records, func(r checkpoint.Record) bool { return r.Attachment.DefaultRoute != nil })
 }
 
 // entries returns the entries of attachments. Their gateways are those by which the
 // pod's default routes leave, also after nadra has moved the routes (behaviour A3-40).
 func entries(records []checkpoint.Record) ([]*nadv1.NetworkStatus, error) {
 	var out []*nadv1.NetworkStatus
-	moved := slices.ContainsFunc(records, func(r checkpoint.Record) bool { return r.Attachment.DefaultRoute != nil })
+	moved := movesRoute(records)
 	for _, r := range records {
 		var result types100.Result
 		if err := json.Unmarshal(r.Result, &result); err != nil {
@@ -111,12 +199,17 @@ func entries(records []checkpoint.Record) ([]*nadv1.NetworkStatus, error) {
 func gateways(r checkpoint.Record, entry nadv1.NetworkStatus, moved bool) []string {
 	switch {
 	case !moved:
-		// For a default route without a gateway the library prints Go's nil.
-		return slices.DeleteFunc(entry.Gateway, func(g string) bool { return g == "<nil>" })
+		return withAddress(entry.Gateway)
 	case r.Attachment.DefaultRoute != nil && entry.Interface == r.Attachment.Interface:
 		return *r.Attachment.DefaultRoute
 	}
 	return nil
+}
+
+// withAddress returns the gateways that have an address: for a default route without a gateway the
+// library prints Go's nil. Entries of one result share their gateways.
+func withAddress(gateways []string) []string {
+	return slices.DeleteFunc(slices.Clone(gateways), func(g string) bool { return g == "<nil>" })
 }
 
 // deviceInfo returns the plugins' device information, as far as the specification
@@ -127,11 +220,4 @@ func deviceInfo(r checkpoint.Record) *nadv1.DeviceInfo {
 		return nil
 	}
 	return info
-}
-
-// sameJSON reports whether two values are encoded alike.
-func sameJSON(a, b any) bool {
-	x, errX := json.Marshal(a)
-	y, errY := json.Marshal(b)
-	return errX == nil && errY == nil && bytes.Equal(x, y)
 }

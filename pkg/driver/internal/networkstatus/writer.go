@@ -48,10 +48,12 @@ type Options struct {
 	Kube kubernetes.Interface
 	// Manager is the field manager of the writes.
 	Manager string
-	// DefaultNetwork describes the sandbox's interface on the default network.
-	DefaultNetwork func(context.Context, attachment.Sandbox) (*nadv1.NetworkStatus, error)
+	// DefaultNetwork describes the sandbox's interfaces on the default network.
+	DefaultNetwork func(context.Context, attachment.Sandbox) ([]*nadv1.NetworkStatus, error)
 	// Find returns what the driver's watch knows of a pod, or nil if the pod is unknown.
 	Find func(attachment.PodRef) *metav1.PartialObjectMetadata
+	// Links returns the names of the interfaces in a sandbox.
+	Links func(attachment.Sandbox) ([]string, error)
 	// Stored is called with the records of a status that is stored.
 	Stored func([]checkpoint.Record) error
 	// Late is called once for a status that is not stored after the time Late. err is
@@ -77,6 +79,9 @@ type update struct {
 	repair bool
 	// partial lacks networks that are being attached.
 	partial bool
+	// first is for a sandbox whose containers wait. Others fail if the pod has changed since the watch
+	// has seen it: what others write meanwhile is kept.
+	first bool
 }
 
 // NewWriter returns a Writer.
@@ -95,13 +100,13 @@ func (w *Writer) Added(sandbox attachment.Sandbox, records []checkpoint.Record, 
 	newest := records[len(records)-1]
 	w.exposed.allocate(sandbox.Pod, newest, allocated)
 	if more && newest.Attachment.UsesIPAM(attachment.Whereabouts) && !w.exposed.ended(sandbox.Pod, newest) {
-		w.put(update{sandbox: sandbox, records: records, partial: true})
+		w.put(update{sandbox: sandbox, records: records, partial: true, first: true})
 	}
 }
 
 // Set queues a status with the attached networks among these records.
 func (w *Writer) Set(sandbox attachment.Sandbox, records []checkpoint.Record) {
-	w.put(update{sandbox: sandbox, records: Listed(records)})
+	w.put(update{sandbox: sandbox, records: Listed(records), first: true})
 }
 
 // Repair does the same unless the pod shows the networks already.
@@ -112,6 +117,11 @@ func (w *Writer) Repair(sandbox attachment.Sandbox, records []checkpoint.Record)
 // Replace queues a status as Set does, also if it lists no network any more.
 func (w *Writer) Replace(sandbox attachment.Sandbox, records []checkpoint.Record) {
 	w.queue(update{sandbox: sandbox, records: Listed(records)})
+}
+
+// Lists reports whether an annotation lists these records of a sandbox, and nothing that is gone.
+func (w *Writer) Lists(sandbox attachment.Sandbox, text string, records []checkpoint.Record) bool {
+	return Lists(text, records, func() ([]string, error) { return w.Links(sandbox) })
 }
 
 // Listed returns the records that network-status is to list.
@@ -130,6 +140,7 @@ func (w *Writer) queue(u update) {
 	w.outbox.Put(pod, func(pending update, found bool) update {
 		first = !found
 		u.repair = u.repair && (!found || pending.repair)
+		u.first = u.first || pending.first
 		return u
 	})
 	if first {
@@ -238,12 +249,16 @@ func (w *Writer) isStale(pod attachment.PodRef, p outbox.Pending[update]) bool {
 
 // store patches the pod, or the mirror pod of a static one. A repair leaves a status alone that shows the networks.
 func (w *Writer) store(ctx context.Context, u update) error {
-	pod := u.sandbox.Pod
+	pod, before, version := u.sandbox.Pod, "", ""
 	if m := w.Find(pod); m != nil {
-		if u.repair && Shows(m.Annotations[nadv1.NetworkStatusAnnot], u.records) {
+		before = m.Annotations[nadv1.NetworkStatusAnnot]
+		if u.repair && Shows(before, u.records) {
 			return nil
 		}
 		pod.UID = string(m.UID)
+		if !u.first {
+			version = m.ResourceVersion
+		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
@@ -251,11 +266,11 @@ func (w *Writer) store(ctx context.Context, u update) error {
 	if err != nil {
 		return fmt.Errorf("describing the default network: %w", err)
 	}
-	text, err := Text(first, u.records)
+	text, err := Text(first, u.records, before, func() ([]string, error) { return w.Links(u.sandbox) })
 	if err != nil {
 		return err
 	}
-	return kube.AnnotatePod(ctx, w.Kube, w.Manager, pod, nadv1.NetworkStatusAnnot, text)
+	return kube.AnnotatePod(ctx, w.Kube, w.Manager, pod, version, nadv1.NetworkStatusAnnot, text)
 }
 
 // ShutDown ends the queue. A status that is queued later is not written.

@@ -46,7 +46,7 @@ func TestWriteIsTriedWhileThePodExists(t *testing.T) {
 			})
 			w := NewWriter(Options{
 				Kube: kube, Manager: "nadra", Find: unseen,
-				DefaultNetwork: func(ctx context.Context, s attachment.Sandbox) (*nadv1.NetworkStatus, error) {
+				DefaultNetwork: func(ctx context.Context, s attachment.Sandbox) ([]*nadv1.NetworkStatus, error) {
 					if gone.Load() {
 						return nil, podns.ErrGone
 					}

@@ -3,7 +3,6 @@ package operations
 import (
 	"context"
 	"errors"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -32,8 +31,9 @@ func TestLocksHoldOnePodAtATime(t *testing.T) {
 		})
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(errors.New("the hook's time is over"))
-	if _, err := locks.lock(ctx, "a"); err == nil || !strings.Contains(err.Error(), "the hook's time is over") {
+	over := errors.New("the hook's time is over")
+	cancel(over)
+	if _, err := locks.lock(ctx, "a"); !errors.Is(err, over) {
 		t.Errorf("waiting without time: %v", err)
 	}
 	unlock()

@@ -9,6 +9,7 @@ import (
 
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
@@ -181,14 +182,14 @@ func TestMakeRefuses(t *testing.T) {
 		baseline, annotation string
 		records              []checkpoint.Record
 		shown                []nadv1.NetworkStatus
-		want                 string
+		want                 reason.Code
 	}{
-		{"invalid JSON", "blue", `[{"name"`, blue, nil, "[AnnotationInvalid]"},
+		{"invalid JSON", "blue", `[{"name"`, blue, nil, reason.AnnotationInvalid},
 		{"invalid JSON from the start", `[{"name"`, `[{"name"`, nil, nil, ""},
-		{"an interface twice", "blue", "blue@x,red@x", blue, nil, "[InterfaceConflict]"},
-		{"an address twice", "blue", `[{"name":"blue","ips":["10.1.0.9/24"]},{"name":"red","ips":["10.1.0.9/24"]}]`, blue, nil, "[AddressConflict]"},
-		{"Multus has attached another", "white", "white,red", nil, multus, "[EditRefused]"},
-		{"Multus has attached the one that is removed", "white", "[]", nil, multus, "[EditRefused]"},
+		{"an interface twice", "blue", "blue@x,red@x", blue, nil, reason.InterfaceConflict},
+		{"an address twice", "blue", `[{"name":"blue","ips":["10.1.0.9/24"]},{"name":"red","ips":["10.1.0.9/24"]}]`, blue, nil, reason.AddressConflict},
+		{"Multus has attached another", "white", "white,red", nil, multus, reason.EditRefused},
+		{"Multus has attached the one that is removed", "white", "[]", nil, multus, reason.EditRefused},
 		{"Multus has attached it, and nothing changes", "white", "white", nil, multus, ""},
 		{"the status is nadra's", "blue", "blue", blue, []nadv1.NetworkStatus{{Name: "default/blue", Interface: "net1"}}, ""},
 	} {
@@ -198,7 +199,7 @@ func TestMakeRefuses(t *testing.T) {
 			plan.Refused = nil
 			switch {
 			case tt.want == "" && len(refused) == 0:
-			case len(refused) != 1 || tt.want == "" || !strings.Contains(refused[0].Err.Error(), tt.want) || !plan.Empty():
+			case len(refused) != 1 || tt.want == "" || reason.Of(refused[0].Err) != tt.want || !plan.Empty():
 				t.Errorf("refused %v, plan %q, want %s", refused, plan.text(), tt.want)
 			}
 		})

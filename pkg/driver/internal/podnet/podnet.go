@@ -1,15 +1,19 @@
 // Package podnet reads and changes the network namespaces of sandboxes:
 //
 //	podnet.go  interfaces and the default network
+//	look.go    addresses, and what is missing of an attachment
 //	routes.go  default routes
 package podnet
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
 
+	"github.com/containernetworking/cni/pkg/types/create"
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
+	nadutils "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/utils"
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"github.com/vishvananda/netns"
@@ -18,9 +22,10 @@ import (
 	"github.com/nadra-dev/nadra/internal/podns"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/cniexec"
 )
 
-// defaultInterface is the name of the default network's interface in every pod.
+// defaultInterface is the name of the default network's interface unless its result has others.
 const defaultInterface = "eth0"
 
 // Reader reads and changes the network namespaces of sandboxes. Paths of namespaces are
@@ -89,7 +94,13 @@ type Namespace struct {
 // Inspect describes the namespace at a path. It uses one socket for everything, because
 // every pod waits for it.
 func (p *Reader) Inspect(path string) (Namespace, error) {
-	var out Namespace
+	s, err := p.look(path, false)
+	return s.Namespace, err
+}
+
+// look describes the namespace at a path, with the addresses in it or without them.
+func (p *Reader) look(path string, withAddresses bool) (State, error) {
+	var out State
 	ns, err := p.namespaces.Open(path)
 	if err != nil {
 		return out, err
@@ -103,42 +114,94 @@ func (p *Reader) Inspect(path string) (Namespace, error) {
 	if out.Cookie, err = socketCookie(socket, path); err != nil {
 		return out, err
 	}
-	out.Links, err = Dump(func() ([]string, error) { return linkNames(socket) })
+	out.ByIndex = map[int]Link{}
+	out.Links, err = Dump(func() ([]string, error) { return linkNames(socket, out.ByIndex) })
 	if err != nil {
 		return out, fmt.Errorf("listing the interfaces in %s: %w", path, err)
+	}
+	if !withAddresses {
+		return out, nil
+	}
+	out.Addresses, err = Dump(func() ([]Address, error) { return addresses(socket, out.ByIndex) })
+	if err != nil {
+		return out, fmt.Errorf("listing the addresses in %s: %w", path, err)
 	}
 	return out, nil
 }
 
-// linkNames lists the interfaces in the namespace that a socket is in.
-func linkNames(socket *nl.NetlinkSocket) ([]string, error) {
-	req := nl.NewNetlinkRequest(unix.RTM_GETLINK, unix.NLM_F_DUMP)
+// dump requests a list from the kernel by a socket, and calls each for the messages of the answer, until that fails. It
+// keeps none of them: a pod that may change its namespace can make any number.
+func dump(socket *nl.NetlinkSocket, request int, answer uint16, of nl.NetlinkRequestData, each func(message []byte) error) error {
+	req := nl.NewNetlinkRequest(request, unix.NLM_F_DUMP)
 	req.Sockets = map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: {Socket: socket}}
-	req.AddData(nl.NewIfInfomsg(unix.AF_UNSPEC))
-	msgs, err := req.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWLINK)
-	if err != nil {
-		return nil, err
-	}
-	names := make([]string, 0, len(msgs))
-	for _, m := range msgs {
-		l, err := netlink.LinkDeserialize(nil, m)
-		if err != nil {
-			return nil, err
-		}
-		names = append(names, l.Attrs().Name)
-	}
-	return names, nil
+	req.AddData(of)
+	var failed error
+	err := req.ExecuteIter(unix.NETLINK_ROUTE, answer, func(message []byte) bool {
+		failed = each(message)
+		return failed == nil
+	})
+	return cmp.Or(failed, err)
 }
 
-// DefaultNetwork returns the first entry of network-status: the sandbox's interface on
-// the default network (behaviour A3-33). It reads the namespace, because the container
-// runtime keeps the CNI result.
-func (p *Reader) DefaultNetwork(s attachment.Sandbox) (*nadv1.NetworkStatus, error) {
+// linkNames lists the interfaces in the namespace that a socket is in, and adds them by index.
+func linkNames(socket *nl.NetlinkSocket, byIndex map[int]Link) ([]string, error) {
+	var names []string
+	err := dump(socket, unix.RTM_GETLINK, unix.RTM_NEWLINK, nl.NewIfInfomsg(unix.AF_UNSPEC), func(m []byte) error {
+		l, err := netlink.LinkDeserialize(nil, m)
+		if err == nil {
+			at := l.Attrs()
+			names, byIndex[at.Index] = append(names, at.Name), Link{at.Name, at.HardwareAddr.String()}
+		}
+		return err
+	})
+	return names, err
+}
+
+// DefaultNetwork returns the first entries of network-status: the sandbox's interfaces on the
+// default network, with Multus' function and by the result that Multus has, too (behaviours A3-31 and
+// A3-33). cached is the container runtime's entry of the network, or nil. What its result does not
+// name is read from the namespace: an interface with its MAC address or, for a result
+// without entries, everything.
+func (p *Reader) DefaultNetwork(s attachment.Sandbox, cached *cniexec.CacheEntry) ([]*nadv1.NetworkStatus, error) {
 	h, err := p.open(s.NetNS)
 	if err != nil {
 		return nil, err
 	}
 	defer h.Close()
+	out := resultEntries(cached)
+	if len(out) > 0 && out[0].Interface != "" {
+		return out, nil
+	}
+	read, err := p.readDefaultNetwork(h, s)
+	if err != nil {
+		return nil, err
+	}
+	if len(out) == 0 {
+		return []*nadv1.NetworkStatus{read}, nil
+	}
+	out[0].Interface, out[0].Mac = read.Interface, read.Mac
+	return out, nil
+}
+
+// resultEntries returns the entries of a cached result. It returns none if there is no result, or one
+// that cannot be read.
+func resultEntries(cached *cniexec.CacheEntry) []*nadv1.NetworkStatus {
+	if cached == nil {
+		return nil
+	}
+	result, err := create.CreateFromBytes(cached.Result)
+	if err != nil {
+		return nil
+	}
+	out, err := nadutils.CreateNetworkStatuses(result, cached.Network, true, nil)
+	if err != nil {
+		return nil
+	}
+	return out
+}
+
+// readDefaultNetwork describes the sandbox's default interface by its namespace.
+func (p *Reader) readDefaultNetwork(h *netlink.Handle, s attachment.Sandbox) (*nadv1.NetworkStatus, error) {
 	link, err := h.LinkByName(defaultInterface)
 	if err != nil {
 		return nil, fmt.Errorf("finding %s: %w", defaultInterface, err)
@@ -149,12 +212,12 @@ func (p *Reader) DefaultNetwork(s attachment.Sandbox) (*nadv1.NetworkStatus, err
 		Mac:       link.Attrs().HardwareAddr.String(),
 		Default:   true,
 	}
-	addrs, err := Dump(func() ([]netlink.Addr, error) { return h.AddrList(link, netlink.FAMILY_ALL) })
+	state, err := p.Look(s.NetNS)
 	if err != nil {
-		return nil, fmt.Errorf("listing addresses: %w", err)
+		return nil, err
 	}
-	for _, a := range addrs {
-		if a.IP.IsGlobalUnicast() {
+	for _, a := range state.Addresses {
+		if a.Interface == defaultInterface && a.IP.IsGlobalUnicast() {
 			out.IPs = append(out.IPs, a.IP.String())
 		}
 	}

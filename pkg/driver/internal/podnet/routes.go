@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -42,14 +43,18 @@ func (p *Reader) DefaultRoutes(path string) ([]checkpoint.Route, error) {
 }
 
 func listDefaultRoutes(h *netlink.Handle, family int) ([]netlink.Route, error) {
-	all, err := Dump(func() ([]netlink.Route, error) {
-		return h.RouteListFiltered(family, &netlink.Route{Table: unix.RT_TABLE_MAIN}, netlink.RT_FILTER_TABLE)
+	out, err := Dump(func() (out []netlink.Route, err error) {
+		// Without a list of all routes, of which a pod may have any number.
+		err = h.RouteListFilteredIter(family, &netlink.Route{Table: unix.RT_TABLE_MAIN}, netlink.RT_FILTER_TABLE, func(r netlink.Route) bool {
+			if isDefault(r) {
+				out = append(out, r)
+			}
+			return len(out) <= checkpoint.MaxRoutes
+		})
+		return out, err
 	})
-	var out []netlink.Route
-	for _, r := range all {
-		if isDefault(r) {
-			out = append(out, r)
-		}
+	if len(out) > checkpoint.MaxRoutes {
+		return nil, reason.Errorf(reason.LimitExceeded, "there are more than %d default routes", checkpoint.MaxRoutes)
 	}
 	return out, err
 }
@@ -68,7 +73,8 @@ func isDefault(r netlink.Route) bool {
 }
 
 // Reroute removes default routes from the namespace and then adds others. It ignores
-// routes that are gone, or there, already.
+// routes that are gone, or there, already. A gateway in one of the interface's networks counts
+// as reachable, also after a plugin such as sbr has moved that network's route to another table.
 func (p *Reader) Reroute(path string, take, give []checkpoint.Route) error {
 	if len(take)+len(give) == 0 {
 		return nil
@@ -90,7 +96,7 @@ func (p *Reader) Reroute(path string, take, give []checkpoint.Route) error {
 	for _, route := range give {
 		r, err := kernelRoute(h, route)
 		if err == nil {
-			err = h.RouteAdd(r)
+			err = addRoute(h, r)
 		}
 		if errors.Is(err, unix.ENETUNREACH) || errors.Is(err, unix.EHOSTUNREACH) {
 			err = reason.Errorf(reason.GatewayUnreachable, "%w: the gateway is in no network of the interface: correct the gateway, or the interface's addresses", err)
@@ -100,6 +106,25 @@ func (p *Reader) Reroute(path string, take, give []checkpoint.Route) error {
 		}
 	}
 	return nil
+}
+
+// addRoute adds a route. If the kernel finds no way to the gateway, and the gateway is in a network
+// of the interface, addRoute adds the route again as one whose gateway is on the link.
+func addRoute(h *netlink.Handle, r *netlink.Route) error {
+	err := h.RouteAdd(r)
+	if r.Gw == nil || !errors.Is(err, unix.ENETUNREACH) && !errors.Is(err, unix.EHOSTUNREACH) {
+		return err
+	}
+	link, linkErr := h.LinkByIndex(r.LinkIndex)
+	if linkErr != nil {
+		return linkErr
+	}
+	addrs, addrErr := Dump(func() ([]netlink.Addr, error) { return h.AddrList(link, r.Family) })
+	if addrErr != nil || !slices.ContainsFunc(addrs, func(a netlink.Addr) bool { return a.Contains(r.Gw) }) {
+		return errors.Join(err, addrErr)
+	}
+	r.Flags |= int(netlink.FLAG_ONLINK)
+	return h.RouteAdd(r)
 }
 
 // routeOf converts a route of the kernel.

@@ -7,11 +7,15 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// addressCount returns the number of attachments for which host-local has addresses: each
-// takes one from every set of ranges. It returns false if host-local is not the IPAM, or
+// addressCount returns the number of attachments that a network may have on a node: one, if a plugin's interface
+// exists once, and otherwise those for which host-local has addresses, of which each
+// takes one from every set of ranges. It returns false if neither limits them, or
 // the ranges cannot be counted.
 func addressCount(n attachment.Network) (count int64, ok bool) {
 	for _, p := range n.Plugins {
+		if p.Once && (!ok || count > 1) {
+			count, ok = 1, true
+		}
 		if p.IPAM != "host-local" {
 			continue
 		}

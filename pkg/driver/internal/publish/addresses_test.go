@@ -47,6 +47,32 @@ func TestAddressCount(t *testing.T) {
 
 // TestNoAddresses checks that a network without addresses is not published: the API server would refuse the
 // slice, and with it all networks.
+// TestOnlyAttachment checks which networks a node can have once.
+func TestOnlyAttachment(t *testing.T) {
+	for config, want := range map[string]int64{
+		`"type":"vlan","master":"lan0","vlanId":112,"ipam":{"type":"host-local","subnet":"10.20.4.0/24"}`: 1,
+		`"type":"vlan","master":"lan0","vlanId":112`:                                                      1,
+		`"type":"vlan","master":"net1","linkInContainer":true,"vlanId":112`:                               -1,
+		`"type":"host-device","device":"ens1"`:                                                            1,
+		`"type":"host-device","pciBusID":"0000:3b:02.0"`:                                                  1,
+		`"type":"host-device"`:             -1, // a device of a pool
+		`"type":"macvlan","master":"lan0"`: -1,
+		`"type":"host-device","device":"ens1","ipam":{"type":"host-local","subnet":"10.0.0.0/24","rangeStart":"10.0.0.20","rangeEnd":"10.0.0.10"}`: 0,
+	} {
+		n, err := attachment.ParseNetwork(drivertest.NAD("n", `{"cniVersion":"1.0.0",`+config+`}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, ok := addressCount(n)
+		if !ok {
+			got = -1
+		}
+		if got != want {
+			t.Errorf("%s: %d, want %d", config, got, want)
+		}
+	}
+}
+
 func TestNoAddresses(t *testing.T) {
 	b := newBench(t)
 	_ = b.nads.Add(drivertest.NAD("red", drivertest.RedConf))

@@ -65,7 +65,7 @@ func TestSlimNAD(t *testing.T) {
 	fat.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl"}}
 	want := drivertest.NAD("blue", drivertest.BlueConf)
 	want.Annotations = map[string]string{attachment.ResourceNameAnnotation: "intel.com/sriov"}
-	got, err := slimNAD(fat)
+	got, err := attachment.SlimObject(fat)
 	if err != nil {
 		t.Fatal(err)
 	}

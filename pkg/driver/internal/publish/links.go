@@ -89,16 +89,16 @@ func (h HostLinks) pciAddress(name string) string {
 	return filepath.Base(target)
 }
 
-// Watch calls changed after interfaces come, go or are renamed, until ctx ends. It renews a
-// lost subscription, and then calls changed for what it has missed.
-func (h HostLinks) Watch(ctx context.Context, changed func()) error {
+// Watch calls changed after interfaces come, go or are renamed, and gone with the name of each that goes, until
+// ctx ends. It renews a lost subscription, and then calls changed for what it has missed.
+func (h HostLinks) Watch(ctx context.Context, changed func(), gone func(name string)) error {
 	for ctx.Err() == nil {
 		updates, done := make(chan netlink.LinkUpdate), make(chan struct{})
 		if err := netlink.LinkSubscribe(updates, done); err != nil {
 			return fmt.Errorf("subscribing to network interface changes: %w", err)
 		}
 		changed()
-		h.follow(ctx, updates, changed)
+		h.follow(ctx, updates, changed, gone)
 		close(done)
 		for range updates { // the sender must not block on a channel nobody reads
 		}
@@ -108,7 +108,7 @@ func (h HostLinks) Watch(ctx context.Context, changed func()) error {
 
 // follow forwards changes until the subscription or ctx ends. It ignores the carrier and
 // the counters of known links, which change all the time.
-func (h HostLinks) follow(ctx context.Context, updates <-chan netlink.LinkUpdate, changed func()) {
+func (h HostLinks) follow(ctx context.Context, updates <-chan netlink.LinkUpdate, changed func(), gone func(name string)) {
 	known := map[int32]string{}
 	for {
 		select {
@@ -126,6 +126,7 @@ func (h HostLinks) follow(ctx context.Context, updates <-chan netlink.LinkUpdate
 			known[u.Index] = name
 			if u.Header.Type == unix.RTM_DELLINK {
 				delete(known, u.Index)
+				gone(name)
 			}
 			changed()
 		}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	nadclient "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/client/clientset/versioned"
 	nadinformers "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/client/informers/externalversions"
 	nadlisters "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/client/listers/k8s.cni.cncf.io/v1"
@@ -26,7 +25,7 @@ func NewNADWatch(client nadclient.Interface) (*NADWatch, error) {
 	factory := nadinformers.NewSharedInformerFactory(client, 0)
 	nads := factory.K8sCniCncfIo().V1().NetworkAttachmentDefinitions()
 	w := &NADWatch{factory: factory, lister: nads.Lister(), informer: nads.Informer()}
-	if err := w.informer.SetTransform(slimNAD); err != nil {
+	if err := w.informer.SetTransform(attachment.SlimObject); err != nil {
 		return nil, fmt.Errorf("watching NetworkAttachmentDefinitions: %w", err)
 	}
 	return w, nil
@@ -49,14 +48,4 @@ func (w *NADWatch) Start(ctx context.Context, changed func()) error {
 		return errors.New("stopped before the NetworkAttachmentDefinitions were read")
 	}
 	return nil
-}
-
-// slimNAD drops what no definition is made from: with thousands of NADs, their managed
-// fields take more memory than their content. Of a configuration beyond the limit it keeps as
-// much as refuses it.
-func slimNAD(object any) (any, error) {
-	if nad, ok := object.(*nadv1.NetworkAttachmentDefinition); ok {
-		attachment.Slim(nad)
-	}
-	return object, nil
 }

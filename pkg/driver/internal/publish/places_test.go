@@ -351,5 +351,5 @@ func TestSuits(t *testing.T) {
 			}
 		}
 	}
-	drivertest.WantError(t, b.View.Suits("node-0-0", attachment.NetworkRef{}, false), "names a network")
+	drivertest.WantReason(t, b.View.Suits("node-0-0", attachment.NetworkRef{}, false), reason.ClaimInvalid)
 }

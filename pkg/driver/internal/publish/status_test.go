@@ -14,6 +14,7 @@ import (
 	cnitypes "github.com/containernetworking/cni/pkg/types"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/background"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
@@ -220,7 +221,7 @@ func TestHangingPluginIsUnhealthy(t *testing.T) {
 		c.add("late", newConf)
 		after(3 * debounce)
 		drivertest.Same(t, "a later one", []string{"default-late", "default-well"}, c.published())
-		if len(c.health) != 1 || !strings.Contains(c.health[0], "one STATUS may take 5s") {
+		if len(c.health) != 1 || reason.In(c.health[0]) != reason.PluginTimeout || !strings.Contains(c.health[0], "5s") {
 			t.Errorf("reported %q", c.health)
 		}
 	})

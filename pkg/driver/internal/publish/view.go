@@ -47,6 +47,16 @@ func (v *View) Usable(ref attachment.NetworkRef) (attachment.Network, error) {
 	return n.network, nil
 }
 
+// Defined returns a network as its NAD defines it now, whether or not this node can attach it, or what is
+// wrong with the NAD. It returns false if there is no such NAD.
+func (v *View) Defined(ref attachment.NetworkRef) (n attachment.Network, found bool, err error) {
+	d, found := v.find(ref)
+	if !found {
+		return n, false, nil
+	}
+	return d.network, true, d.err
+}
+
 // Withheld returns why a network is not published on this node, or nil if it is. It returns
 // false if there is no such NAD.
 func (v *View) Withheld(ref attachment.NetworkRef) (why error, found bool) {

@@ -135,7 +135,7 @@ func TestFunctionsThatCannotBeRestored(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(folder, "net")); err != nil {
 		t.Fatal(err)
 	}
-	drivertest.WantReason(t, h.Restore(function("ens1v0", mac)), reason.DeviceNotRestored, "device "+vfAddress+" ", "interface ens1v0", "another network namespace")
+	drivertest.WantReason(t, h.Restore(function("ens1v0", mac)), reason.DeviceNotRestored, "device "+vfAddress+" ", "interface ens1v0")
 	if err := os.Remove(filepath.Join(folder, "driver")); err != nil {
 		t.Fatal(err)
 	}
