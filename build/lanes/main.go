@@ -14,13 +14,6 @@
 // it prints the last lines of each failed target, the summary lines of all targets, what
 // failed tests have reported, a table of the targets' times, and the commands that run
 // each failed test alone. It exits with 1 if a target failed.
-//
-//	main.go       flags and the order of the targets
-//	lane.go       one target
-//	supervise.go  the process that measures a target
-//	events.go     the events of a target's tests
-//	board.go      progress of all targets
-//	table.go      the report at the end
 package main
 
 import (

@@ -8,11 +8,6 @@
 // symbolic link. mkimage adds the directories above each DEST, and /tmp. The same input gives
 // the same archive, byte for byte, which `ctr images import` stores under exactly NAME. With
 // -oci the archive is an OCI image layout for several architectures.
-//
-//	main.go   flags
-//	image.go  one image
-//	layer.go  its layer
-//	oci.go    images for several architectures
 package main
 
 import (

@@ -4,14 +4,6 @@
 //
 // The same tree, version and commit give the same bytes in any directory: no file has a time
 // or a path of the machine. Only signatures differ each time.
-//
-//	main.go       flags, platforms and checksums
-//	build.go      programs, images and archives
-//	manifests.go  manifests and the chart
-//	krew.go       krew's manifest
-//	sbom.go       SBOMs
-//	provenance.go what was built of what, for SLSA
-//	sign.go       signatures with a key of a file
 package main
 
 import (

@@ -1,5 +1,5 @@
 // Command kubectl-nadra is the plugin behind `kubectl nadra`: it reports what a migration to
-// claims means for a cluster or its manifests, and performs it. See internal/cli.
+// claims means for a cluster or its manifests, and performs it. See internal/desk/cli.
 package main
 
 import (
@@ -12,7 +12,7 @@ import (
 	// Logins of managed clusters.
 	_ "k8s.io/client-go/plugin/pkg/client/auth"
 
-	"github.com/nadra-dev/nadra/internal/cli"
+	"github.com/nadra-dev/nadra/internal/desk/cli"
 )
 
 func main() {

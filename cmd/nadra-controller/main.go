@@ -5,12 +5,6 @@
 //	nadra-controller [flags]             run
 //	nadra-controller uninstall [flags]   delete the objects that it has created and that are not in use
 //	nadra-controller --version           print the version
-//
-//	main.go          entry
-//	options.go       flags
-//	run.go           runs webhooks and controllers
-//	certificates.go  the command certificates
-//	uninstall.go     the command uninstall
 package main
 
 import (

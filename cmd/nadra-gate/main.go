@@ -4,9 +4,6 @@
 // NRI run or not.
 //
 // The kubelet's event on the pod shows its standard error, which has a reason code.
-//
-//	main.go     waits for the records to say that the container may start
-//	sandbox.go  the age of the sandbox
 package main
 
 import (

@@ -1,17 +1,7 @@
 // Command nadra-node is nadra's node driver: it publishes the networks that the node
 // can attach as DRA devices, and attaches them to the sandboxes of pods with claims.
 // See pkg/driver. Its subcommands (nadra-node help) are what kubectl nadra runs on
-// nodes:
-//
-//	main.go       entry
-//	commands.go   the table of subcommands
-//	driver.go     runs the driver
-//	flags.go      the driver's flags
-//	hardware.go   the driver's flags for resource pools
-//	http.go       metrics, health and profiles
-//	health.go     the probes of the driver's pod
-//	loglevel.go   the log level at run time
-//	probe.go, cleanup.go, multus.go, uninstall.go, canary.go   a subcommand each
+// nodes.
 package main
 
 import (

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/nadra-dev/nadra/internal/canary"
+	"github.com/nadra-dev/nadra/internal/canarypod"
 	"github.com/nadra-dev/nadra/internal/probe"
 	"github.com/nadra-dev/nadra/internal/probehost"
 	"github.com/nadra-dev/nadra/pkg/driver"
@@ -128,14 +128,14 @@ func TestCanary(t *testing.T) {
 	if err := runCanary(t.Context(), []string{"inspect"}, &out); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := canary.DecodeInspection([]byte(out.String())); err != nil || strings.Count(out.String(), "\n") != 1 {
+	if _, err := canarypod.DecodeInspection([]byte(out.String())); err != nil || strings.Count(out.String(), "\n") != 1 {
 		t.Errorf("%v of %q", err, out.String())
 	}
 	out.Reset()
 	if err := runCanary(t.Context(), []string{"ping", "--interface=absent", "--count=1", "10.0.0.1", "fd00::1"}, &out); err != nil {
 		t.Fatal(err)
 	}
-	if pings, err := canary.DecodePings([]byte(out.String())); err != nil || len(pings.Pings) != 2 || pings.Pings[1].Address != "fd00::1" || pings.Pings[0].Sent != 0 {
+	if pings, err := canarypod.DecodePings([]byte(out.String())); err != nil || len(pings.Pings) != 2 || pings.Pings[1].Address != "fd00::1" || pings.Pings[0].Sent != 0 {
 		t.Errorf("%+v, %v", pings, err)
 	}
 	for want, args := range map[string][]string{

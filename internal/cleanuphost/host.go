@@ -1,11 +1,6 @@
 // Package cleanuphost cleans up the node that it runs on, as package cleanup decides. It
 // reads what is in use from the container runtime, the kernel and nadra's checkpoint. If
 // one of them does not answer, it frees nothing.
-//
-//	host.go       reads a node's facts, and reports its orphans
-//	leases.go     reads and releases addresses of host-local
-//	addresses.go  reads the addresses of all network namespaces
-//	free.go       frees orphans
 package cleanuphost
 
 import (
@@ -21,7 +16,7 @@ import (
 	securejoin "github.com/cyphar/filepath-securejoin"
 	"golang.org/x/sys/unix"
 
-	"github.com/nadra-dev/nadra/internal/cleanup"
+	"github.com/nadra-dev/nadra/internal/orphan"
 	"github.com/nadra-dev/nadra/internal/probe"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
@@ -37,7 +32,7 @@ type Options struct {
 	BinDirs                         []string
 	// LeaseDirs contain host-local's directories, one for each network.
 	LeaseDirs []string
-	Policy    cleanup.NodePolicy
+	Policy    orphan.NodePolicy
 	// Apply frees orphans.
 	Apply bool
 	// Ready is called between reading all facts and freeing the first orphan.
@@ -55,37 +50,37 @@ type Options struct {
 
 // cache is a cache of libcni.
 type cache struct {
-	owner cleanup.Owner
+	owner orphan.Owner
 	dir   string // its parent directory, in the host
 }
 
 // node is one run.
 type node struct {
 	Options
-	report  cleanup.NodeReport
-	facts   cleanup.NodeFacts
-	runners map[cleanup.Owner]*cniexec.Runner
+	report  orphan.NodeReport
+	facts   orphan.NodeFacts
+	runners map[orphan.Owner]*cniexec.Runner
 	// cached has the caches' entries by their paths in the host.
 	cached map[string]entry
 }
 
 type entry struct {
-	owner cleanup.Owner
+	owner orphan.Owner
 	cniexec.Cached
 }
 
 // Run reports the node's orphans and, with Options.Apply, frees them. If the node cannot
 // be judged, the report has the reason.
-func Run(ctx context.Context, o Options) cleanup.NodeReport {
+func Run(ctx context.Context, o Options) orphan.NodeReport {
 	n := &node{
-		Options: o, report: cleanup.NodeReport{Sandboxes: []string{}, Orphans: []cleanup.Orphan{}},
-		runners: map[cleanup.Owner]*cniexec.Runner{}, cached: map[string]entry{},
+		Options: o, report: orphan.NodeReport{Sandboxes: []string{}, Orphans: []orphan.Orphan{}},
+		runners: map[orphan.Owner]*cniexec.Runner{}, cached: map[string]entry{},
 	}
 	if err := n.readFacts(ctx); err != nil {
 		n.report.Refused = err.Error()
 		return n.report
 	}
-	orphans, kept := cleanup.Decide(n.facts, o.Policy)
+	orphans, kept := orphan.Decide(n.facts, o.Policy)
 	n.report.Orphans, n.report.Kept = append(n.report.Orphans, orphans...), kept
 	if !o.Apply || len(n.report.Orphans) == 0 {
 		return n.report
@@ -98,12 +93,12 @@ func Run(ctx context.Context, o Options) cleanup.NodeReport {
 	return n.report
 }
 
-// readFacts reads the facts in the order that cleanup.NodeFacts requires.
+// readFacts reads the facts in the order that orphan.NodeFacts requires.
 func (n *node) readFacts(ctx context.Context) error {
 	for _, c := range []cache{
-		{cleanup.Nadra, filepath.Join(n.StateDir, "cni")},
-		{cleanup.Multus, n.MultusDir},
-		{cleanup.Runtime, n.RuntimeDir},
+		{orphan.Nadra, filepath.Join(n.StateDir, "cni")},
+		{orphan.Multus, n.MultusDir},
+		{orphan.Runtime, n.RuntimeDir},
 	} {
 		if err := n.readCache(c); err != nil {
 			return err
@@ -174,7 +169,7 @@ func (n *node) readCache(c cache) error {
 	for _, e := range all {
 		path := filepath.Join(c.dir, "results", filepath.Base(e.File))
 		n.cached[path] = entry{c.owner, e}
-		n.facts.Attachments = append(n.facts.Attachments, cleanup.Attachment{
+		n.facts.Attachments = append(n.facts.Attachments, orphan.Attachment{
 			Owner: c.owner, File: path, Network: e.Network, ID: e.ContainerID, IfName: e.Interface,
 			Pod: e.Pod, Age: time.Since(e.Written), NetNS: e.NetNSExists, Device: deviceOf(e.Config),
 		})
@@ -189,7 +184,7 @@ func (n *node) readNotes() {
 		if err != nil || !info.Mode().IsRegular() || !isID(e.Name()) {
 			continue
 		}
-		n.facts.Notes = append(n.facts.Notes, cleanup.Note{File: filepath.Join(n.MultusDir, e.Name()), ID: e.Name(), Age: time.Since(info.ModTime())})
+		n.facts.Notes = append(n.facts.Notes, orphan.Note{File: filepath.Join(n.MultusDir, e.Name()), ID: e.Name(), Age: time.Since(info.ModTime())})
 	}
 }
 

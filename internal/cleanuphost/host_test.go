@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
-	"github.com/nadra-dev/nadra/internal/cleanup"
+	"github.com/nadra-dev/nadra/internal/orphan"
 	"github.com/nadra-dev/nadra/internal/probe"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
@@ -36,7 +36,7 @@ func newMachine(t *testing.T) *machine {
 	m.Options = Options{
 		Root: "/", StateDir: m.dir + "/nadra", RuntimeDir: m.dir + "/cni", MultusDir: m.dir + "/cni/multus", BinDirs: []string{m.dir + "/bin"},
 		LeaseDirs:  []string{m.dir + "/cni/networks"},
-		Policy:     cleanup.NodePolicy{OlderThan: time.Minute, Dirs: []string{m.dir + "/cni/networks/blue"}},
+		Policy:     orphan.NodePolicy{OlderThan: time.Minute, Dirs: []string{m.dir + "/cni/networks/blue"}},
 		DELTimeout: time.Minute,
 		Ready:      func() error { return nil },
 		Sandboxes:  func(context.Context) ([]string, error) { return []string{id("1")}, nil },
@@ -102,14 +102,14 @@ func TestRun(t *testing.T) {
 	young := m.write(leases+"10.0.0.4", id("2")+"\r\nnet1", 0)
 	m.write(leases+"last_reserved_ip.0", "10.0.0.4", time.Hour)
 	foreign := m.write("cni/networks/podman/10.1.0.2", id("3"), time.Hour)
-	orphan := m.cache("cni/multus", id("2"), m.dir+"/netns/gone")
+	lost := m.cache("cni/multus", id("2"), m.dir+"/netns/gone")
 	alive := m.cache("cni/multus", id("4"), m.dir)
 	runtimes := m.cache("cni", id("5"), "")
 	note := m.write("cni/multus/"+id("2"), "[]", time.Hour)
-	all := []string{gone, six, live, young, foreign, orphan, alive, runtimes, note}
+	all := []string{gone, six, live, young, foreign, lost, alive, runtimes, note}
 
-	want := map[string]cleanup.Action{
-		gone: cleanup.Release, six: cleanup.Release, foreign: cleanup.None, orphan: cleanup.DEL, runtimes: cleanup.None, note: cleanup.Delete,
+	want := map[string]orphan.Action{
+		gone: orphan.Release, six: orphan.Release, foreign: orphan.None, lost: orphan.DEL, runtimes: orphan.None, note: orphan.Delete,
 	}
 	found := Run(t.Context(), m.Options)
 	same(t, "found", want, actions(found))
@@ -125,13 +125,13 @@ func TestRun(t *testing.T) {
 	m.Apply = true
 	freed := Run(t.Context(), m.Options)
 	for _, o := range freed.Orphans {
-		if o.Done != (o.Action != cleanup.None) || o.Error != "" {
+		if o.Done != (o.Action != orphan.None) || o.Error != "" {
 			t.Errorf("not freed: %+v", o)
 		}
 	}
 	for _, path := range all {
 		_, listed := want[path]
-		if stays := !listed || want[path] == cleanup.None; m.there(path) != stays {
+		if stays := !listed || want[path] == orphan.None; m.there(path) != stays {
 			t.Errorf("%s: it is there: %v", path, !stays)
 		}
 	}
@@ -151,7 +151,7 @@ func TestDELFails(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	for _, o := range r.Orphans {
-		if o.Kind == cleanup.MultusCache && reason.In(o.Error) != reason.OtherDELFailed {
+		if o.Kind == orphan.MultusCache && reason.In(o.Error) != reason.OtherDELFailed {
 			t.Errorf("%s was kept for %q", o.Object, o.Error)
 		}
 	}
@@ -191,11 +191,11 @@ func TestDriverRuns(t *testing.T) {
 	if err := unix.Flock(int(driver.Fd()), unix.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
-	same(t, "while it runs", map[string]cleanup.Action{entry: cleanup.None}, actions(Run(t.Context(), m.Options)))
+	same(t, "while it runs", map[string]orphan.Action{entry: orphan.None}, actions(Run(t.Context(), m.Options)))
 	if err := unix.Flock(int(driver.Fd()), unix.LOCK_UN); err != nil {
 		t.Fatal(err)
 	}
-	same(t, "afterwards", map[string]cleanup.Action{entry: cleanup.DEL}, actions(Run(t.Context(), m.Options)))
+	same(t, "afterwards", map[string]orphan.Action{entry: orphan.DEL}, actions(Run(t.Context(), m.Options)))
 }
 
 // An address that was assigned to another sandbox meanwhile is not released.
@@ -234,8 +234,8 @@ func TestLocked(t *testing.T) {
 	}
 }
 
-func actions(r cleanup.NodeReport) map[string]cleanup.Action {
-	out := map[string]cleanup.Action{}
+func actions(r orphan.NodeReport) map[string]orphan.Action {
+	out := map[string]orphan.Action{}
 	for _, o := range r.Orphans {
 		out[o.Object] = o.Action
 	}

@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/nadra-dev/nadra/internal/cleanup"
+	"github.com/nadra-dev/nadra/internal/orphan"
 )
 
 // lockFile is the file in a network's directory that host-local locks.
@@ -58,7 +58,7 @@ func (n *node) readLeasesOf(dir string) {
 			n.failed("reading "+path, err)
 			continue
 		}
-		n.facts.Leases = append(n.facts.Leases, cleanup.Lease{
+		n.facts.Leases = append(n.facts.Leases, orphan.Lease{
 			File: path, Dir: dir, Address: address.Unmap(), ID: id, IfName: ifName, Age: time.Since(written),
 		})
 	}

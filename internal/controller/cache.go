@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	"github.com/nadra-dev/nadra/internal/owned"
 	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
 // The indexes of the cache.
@@ -91,9 +91,9 @@ func slimPod(object any) (any, error) {
 		Spec:   corev1.PodSpec{NodeName: pod.Spec.NodeName},
 		Status: corev1.PodStatus{Reason: attacherOf(pod)},
 	}
-	templates := owned.TemplatesOf(&pod.Spec)
+	templates := translate.TemplatesOf(&pod.Spec)
 	if cachedAttacher(slim) != "" {
-		templates = owned.AllTemplates(&pod.Spec)
+		templates = translate.AllTemplates(&pod.Spec)
 	}
 	for _, name := range templates {
 		slim.Spec.ResourceClaims = append(slim.Spec.ResourceClaims, corev1.PodResourceClaim{ResourceClaimTemplateName: &name})
@@ -133,7 +133,7 @@ func podTemplates(o client.Object) []string {
 	if !ok {
 		return nil
 	}
-	return owned.TemplatesOf(&pod.Spec)
+	return translate.TemplatesOf(&pod.Spec)
 }
 
 // classesOf returns the names of the classes that a NAD may need.

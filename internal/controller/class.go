@@ -7,7 +7,6 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 
-	"github.com/nadra-dev/nadra/internal/owned"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
@@ -78,7 +77,7 @@ func decide(want, existing *resourceapi.DeviceClass) (action, *resourceapi.Devic
 		return leave, nil
 	case existing == nil:
 		return create, want
-	case !owned.Managed(existing) || !existing.DeletionTimestamp.IsZero():
+	case !translate.Managed(existing) || !existing.DeletionTimestamp.IsZero():
 		return leave, nil
 	case want == nil:
 		return remove, existing

@@ -19,8 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/nadra-dev/nadra/internal/kube"
-	"github.com/nadra-dev/nadra/internal/owned"
 	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
 // classes keeps the DeviceClasses up to date with the NADs. Its keys are names of classes, so that it
@@ -79,7 +79,7 @@ func (r *classes) ownKeys(_ context.Context, o client.Object) []reconcile.Reques
 		return nil
 	}
 	var out []reconcile.Request
-	if _, ours := attachment.ClassNetwork(class.Name); ours || owned.Managed(class) {
+	if _, ours := attachment.ClassNetwork(class.Name); ours || translate.Managed(class) {
 		out = append(out, request("", class.Name))
 	}
 	if pool := class.Spec.ExtendedResourceName; r.pools && pool != nil && poolClassName(*pool) != class.Name {

@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/nadra-dev/nadra/internal/kube"
-	"github.com/nadra-dev/nadra/internal/owned"
+	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
 // collector deletes templates of converted pods to which no pod has referred for a while, and the oldest
@@ -53,7 +53,7 @@ type idleTemplate struct {
 func (r *collector) setUp(m manager.Manager) error {
 	return builder.ControllerManagedBy(m).Named("templates").
 		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
-		For(&resourceapi.ResourceClaimTemplate{}, builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool { return owned.Managed(o) }))).
+		For(&resourceapi.ResourceClaimTemplate{}, builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool { return translate.Managed(o) }))).
 		WatchesRawSource(r.podSource(handler.EnqueueRequestsFromMapFunc(templateKeys), createdOrDeleted)).
 		Complete(r)
 }
@@ -81,7 +81,7 @@ func (r *collector) Reconcile(ctx context.Context, req reconcile.Request) (recon
 	if err := r.pods.List(ctx, &pods, client.InNamespace(req.Namespace), client.MatchingFields{byTemplate: req.Name}); err != nil {
 		return reconcile.Result{}, fmt.Errorf("listing the pods of ResourceClaimTemplate %s: %w", req, err)
 	}
-	if len(pods.Items) > 0 || !owned.Collectable(&template) {
+	if len(pods.Items) > 0 || !translate.Collectable(&template) {
 		r.forget(req)
 		return reconcile.Result{}, nil
 	}

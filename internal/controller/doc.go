@@ -12,17 +12,4 @@
 // The controller only changes objects with v1alpha1.ManagedByLabel. It does not touch objects that users
 // created, whatever their names, and policies of manifests/drop-in/controller refuse it. The certificate has a
 // process and an account of its own, because whoever may write webhook configurations controls the cluster.
-//
-// The files:
-//
-//	setup.go           options, scheme, and the setup of all controllers
-//	cache.go           what the cache keeps of objects, and its indexes
-//	class.go           decides about the DeviceClass of a network
-//	pool.go            decides about the DeviceClass of a resource pool
-//	classes.go         maintains DeviceClasses
-//	collect.go         deletes unused ResourceClaimTemplates
-//	maketemplates.go   creates missing ResourceClaimTemplates of waiting pods
-//	certificate.go     decides about the webhooks' certificate and what callers trust
-//	certificates.go    maintains the Secret and the caBundle
-//	migration.go       counts pods by what attaches their networks
 package controller

@@ -23,9 +23,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/nadra-dev/nadra/internal/owned"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
 // TemplateSource returns the templates of an admitted pod that do not exist, by name, or why the pod
@@ -74,7 +74,7 @@ var deleted = predicate.Funcs{
 // waits reports whether a pod may still need its templates.
 func waits(o client.Object) bool {
 	pod, ok := o.(*corev1.Pod)
-	return ok && pod.Spec.NodeName == "" && pod.DeletionTimestamp.IsZero() && len(owned.TemplatesOf(&pod.Spec)) > 0
+	return ok && pod.Spec.NodeName == "" && pod.DeletionTimestamp.IsZero() && len(translate.TemplatesOf(&pod.Spec)) > 0
 }
 
 // podsOf returns the pods that refer to a template.
@@ -125,7 +125,7 @@ func (r *templateMaker) Reconcile(ctx context.Context, req reconcile.Request) (r
 // missingOf returns the templates that a pod refers to and that the cache does not have.
 func (r *templateMaker) missingOf(ctx context.Context, pod *corev1.Pod) ([]string, error) {
 	var out []string
-	for _, name := range owned.TemplatesOf(&pod.Spec) {
+	for _, name := range translate.TemplatesOf(&pod.Spec) {
 		err := r.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: name}, &resourceapi.ResourceClaimTemplate{})
 		switch {
 		case apierrors.IsNotFound(err):

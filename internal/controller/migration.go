@@ -17,9 +17,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/nadra-dev/nadra/internal/metrics"
-	"github.com/nadra-dev/nadra/internal/owned"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
 // migration counts the pods that name networks by annotation, by what attaches them, as
@@ -164,7 +164,7 @@ func attacherOf(pod *corev1.Pod) string {
 	switch {
 	case over, pod.Spec.HostNetwork, !namesNetworks(pod):
 		return ""
-	case len(owned.TemplatesOf(&pod.Spec)) > 0, pod.Status.ExtendedResourceClaimStatus != nil:
+	case len(translate.TemplatesOf(&pod.Spec)) > 0, pod.Status.ExtendedResourceClaimStatus != nil:
 		return metrics.OfNadra
 	case hasNetworks(pod), pod.Status.Phase != corev1.PodRunning:
 		return metrics.OfMultus

@@ -9,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/nadra-dev/nadra/internal/owned"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/translate"
@@ -38,7 +37,7 @@ func poolClass(pool string, others []resourceapi.DeviceClass) (*resourceapi.Devi
 		return nil, noClass(err)
 	}
 	for _, other := range others {
-		if other.Spec.ExtendedResourceName != nil && *other.Spec.ExtendedResourceName == pool && !owned.Managed(&other) {
+		if other.Spec.ExtendedResourceName != nil && *other.Spec.ExtendedResourceName == pool && !translate.Managed(&other) {
 			return nil, nil
 		}
 	}

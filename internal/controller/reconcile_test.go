@@ -22,7 +22,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/nadra-dev/nadra/internal/metrics"
-	"github.com/nadra-dev/nadra/internal/owned"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
@@ -74,7 +73,7 @@ func TestClassesConverge(t *testing.T) {
 		if name == "edited" && len(class.Spec.Selectors) != 1 {
 			t.Error("the edited class was not corrected")
 		}
-		if name == "byhand" && (len(class.Spec.Selectors) != 0 || owned.Managed(&class)) {
+		if name == "byhand" && (len(class.Spec.Selectors) != 0 || translate.Managed(&class)) {
 			t.Error("the handwritten class was changed")
 		}
 	}
@@ -239,7 +238,7 @@ func TestCollectable(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			_, template := annotated(t, "p", time.Time{})
 			c.change(template)
-			if got := owned.Collectable(template); got != c.want {
+			if got := translate.Collectable(template); got != c.want {
 				t.Errorf("collectable is %v, want %v", got, c.want)
 			}
 		})
@@ -285,7 +284,7 @@ func TestMakeTemplates(t *testing.T) {
 	hasEvent(t, recorder, reason.TemplateNotFound, template.Name)
 	reconcile("p", "")
 	var again resourceapi.ResourceClaimTemplate
-	if !there(t, c, &again, "a", template.Name) || !owned.Managed(&again) {
+	if !there(t, c, &again, "a", template.Name) || !translate.Managed(&again) {
 		t.Fatal("the template was not created")
 	}
 	reconcile("p", "")
@@ -415,7 +414,7 @@ func TestSlimPod(t *testing.T) {
 		t.Fatal(err)
 	}
 	kept := slim.(*corev1.Pod)
-	if got := owned.TemplatesOf(&kept.Spec); len(got) != 1 || got[0] != template.Name || !waits(kept) {
+	if got := translate.TemplatesOf(&kept.Spec); len(got) != 1 || got[0] != template.Name || !waits(kept) {
 		t.Errorf("the slim pod lacks its templates: %v", got)
 	}
 	if cachedAttacher(kept) != metrics.OfNadra {

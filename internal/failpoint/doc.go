@@ -1,10 +1,6 @@
 // Package failpoint lets the fault suite end the driver at named points of its code, and
 // switch off one of its guards to prove that the suite notices.
 //
-//	doc.go  points and guards
-//	off.go  the functions of ordinary builds, which do nothing and are inlined away
-//	on.go   the functions of builds with the tag "failpoints" (make faults)
-//
 // With the tag, the functions look for files below Dir, which the suite writes on the node:
 //
 //	Dir/kill/<point>   the next process at this point removes the file and dies as by SIGKILL

@@ -5,9 +5,6 @@
 // nadra-gate links the package and runs once per container start, so it imports only the
 // standard library and pkg/api/reason. It reads the records that pkg/checkpoint writes by
 // its own types; a test compares the two.
-//
-//	gate.go  the decision about a claim's records
-//	wait.go  how long a container waits, by the age of its sandbox
 package gate
 
 import (

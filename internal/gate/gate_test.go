@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nadra-dev/nadra/internal/bounded"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
+	"github.com/nadra-dev/nadra/test/bounded"
 )
 
 // here is the place of the first record in testdata/checkpoint/v1.json, whose format

@@ -2,13 +2,6 @@
 // Controller for the webhooks and the progress of the migration. docs/reference/metrics.md lists
 // the same names, labels and values, which a test checks.
 //
-//	node.go        the driver's metrics and their registry
-//	events.go      counting events of the driver
-//	network.go     counting ADDs and DELs of networks, and plugins
-//	state.go       the driver's state at the time of a scrape
-//	controller.go  the controller's metrics
-//	build.go       the version of the program
-//
 // There are two kinds of series. Methods of Node count events where they happen: because a
 // pod's networks wait for them, they resolve labels once. A scrape reads the rest as a State.
 //

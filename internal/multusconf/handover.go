@@ -2,8 +2,6 @@
 // runtime, and gives it back. It is the part of an upgrade that happens on the
 // node. The caller ensures that Multus has no attachment on the node, and that its daemon
 // is gone.
-//
-//	handover.go  moves configurations, and waits for Multus'
 package multusconf
 
 import (

@@ -1,12 +1,6 @@
 // Package multusstate reads and moves what Multus keeps on a node about the sandboxes that it
 // has attached, so that nadra's driver can delete these attachments when their pods end, and writes
-// the same about sandboxes that nadra has attached, so that Multus can:
-//
-//	scratch.go  Multus' file of a sandbox: its list of networks
-//	sandbox.go  sandboxes with their attachments, from that file and from libcni's cache
-//	check.go    what nadra would adopt, and waits until it has
-//	handover.go what Multus would have of a sandbox that nadra has attached
-//	token.go    who has to delete a sandbox's attachments
+// the same about sandboxes that nadra has attached, so that Multus can.
 //
 // # Files
 //

@@ -1,9 +1,4 @@
 // Package nodepod runs short-lived pods with nadra-node on nodes, and returns their logs. A
 // pod is deleted in any case, also after an interruption. A pod whose process was killed
 // ends by itself, and the next process deletes it.
-//
-//	pod.go    the pods: their rights and mounts
-//	run.go    runs one pod
-//	nodes.go  runs pods on many nodes
-//	sweep.go  deletes abandoned pods
 package nodepod

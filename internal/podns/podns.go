@@ -3,8 +3,6 @@
 // it, for a pod comes through here: container runtimes report a namespace for
 // pods that use the host's network, too (CRI-O does), and a route or an address
 // changed there would be the node's.
-//
-//	podns.go  opens and identifies network namespaces
 package podns
 
 import (

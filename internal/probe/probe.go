@@ -1,10 +1,5 @@
 // Package probe defines the reports of nadra-node's probes about a node and its pods, and
 // parses files of nodes. Package probehost makes the reports.
-//
-//	probe.go     the report about a node
-//	pods.go      the reports about a node's pods
-//	podfacts.go  which variables and sysctls of pods are reported; pods by their cgroups
-//	multus.go    CNI configurations, Multus' settings, mounts
 package probe
 
 import (

@@ -1,15 +1,4 @@
 // Package probehost makes the reports of package probe on a node. It changes nothing there.
-//
-//	host.go       the report about the node
-//	links.go      the host's interfaces
-//	cni.go        CNI plugins and configurations
-//	nri.go        the container runtime's NRI
-//	sandboxes.go  the sandboxes that the container runtime knows
-//	pods.go       the reports about the node's pods
-//	process.go    pods' processes
-//	podnet.go     a pod's network namespace
-//	podlink.go    interfaces, routes and rules of a pod
-//	vfs.go        the host's virtual functions
 package probehost
 
 import (

@@ -1,6 +1,4 @@
 // Package uninstallhost removes nadra's files from the node that it runs on.
-//
-//	host.go  reads the driver's records, and removes files
 package uninstallhost
 
 import (
@@ -13,7 +11,7 @@ import (
 	securejoin "github.com/cyphar/filepath-securejoin"
 	"golang.org/x/sys/unix"
 
-	"github.com/nadra-dev/nadra/internal/cleanup"
+	"github.com/nadra-dev/nadra/internal/orphan"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/cniexec"
@@ -34,15 +32,15 @@ type Options struct {
 // Run reports nadra's files and records on the node, and with Options.Remove removes the
 // files. It removes nothing while the checkpoint has records: they are needed to detach
 // networks.
-func Run(o Options) cleanup.Remains {
-	out := cleanup.Remains{Records: []cleanup.Record{}, Paths: []string{}}
+func Run(o Options) orphan.Remains {
+	out := orphan.Remains{Records: []orphan.Record{}, Paths: []string{}}
 	if err := o.run(&out); err != nil {
 		out.Error = err.Error()
 	}
 	return out
 }
 
-func (o Options) run(out *cleanup.Remains) error {
+func (o Options) run(out *orphan.Remains) error {
 	state, err := securejoin.SecureJoin(o.Root, o.StateDir)
 	if err != nil {
 		return err
@@ -88,18 +86,18 @@ func remove(path string) error {
 
 // records returns the checkpoint's records, pending DELs, and attachments that only the CNI
 // cache has.
-func records(state string) ([]cleanup.Record, error) {
+func records(state string) ([]orphan.Record, error) {
 	all, dels, err := checkpoint.Read(state)
 	if err != nil {
 		return nil, reason.Errorf(reason.CheckpointUnreadable, "reading nadra's checkpoint: %w: nadra's driver puts damaged files aside when it starts", err)
 	}
-	out := []cleanup.Record{}
+	out := []orphan.Record{}
 	held := map[string]bool{}
 	add := func(r checkpoint.Record, pendingDEL bool, what string) {
 		if r.Sandbox != nil {
 			held[r.Sandbox.ID] = true
 		}
-		of := cleanup.Record{Pod: r.Pod.String(), What: what, PendingDEL: pendingDEL}
+		of := orphan.Record{Pod: r.Pod.String(), What: what, PendingDEL: pendingDEL}
 		if !r.Unclaimed() {
 			of.Claim = r.Claim.String()
 		}
@@ -125,7 +123,7 @@ func records(state string) ([]cleanup.Record, error) {
 	}
 	for _, c := range cached {
 		if !held[c.ContainerID] {
-			out = append(out, cleanup.Record{Pod: c.Pod, What: fmt.Sprintf("interface %s of CNI network %s is in the CNI cache only", c.Interface, c.Network), Cleanup: true})
+			out = append(out, orphan.Record{Pod: c.Pod, What: fmt.Sprintf("interface %s of CNI network %s is in the CNI cache only", c.Interface, c.Network), Cleanup: true})
 		}
 	}
 	return out, nil

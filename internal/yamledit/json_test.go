@@ -6,7 +6,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/nadra-dev/nadra/internal/bounded"
+	"github.com/nadra-dev/nadra/test/bounded"
 )
 
 const podJSON = `{"metadata": {"generateName": "web-", "ownerReferences": [{"kind": "ReplicaSet", "name": "web"}],

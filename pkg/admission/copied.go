@@ -7,7 +7,6 @@ import (
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/nadra-dev/nadra/internal/owned"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
@@ -84,7 +83,7 @@ func ofAdmission(c corev1.PodResourceClaim, namespace string, l Lookups) bool {
 		return false
 	}
 	t := l.Template(namespace, *c.ResourceClaimTemplateName)
-	return t != nil && owned.Collectable(t)
+	return t != nil && translate.Collectable(t)
 }
 
 // dropClaims returns the edits that remove a pod's claims of a conversion, and all references to them. An

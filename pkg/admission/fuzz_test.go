@@ -11,8 +11,8 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 	"sigs.k8s.io/yaml"
 
-	"github.com/nadra-dev/nadra/internal/bounded"
 	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/test/bounded"
 )
 
 // FuzzPod admits any JSON: Pod must not panic, the edits must result in a pod, and admitting it again

@@ -11,7 +11,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 	"sigs.k8s.io/yaml"
 
-	"github.com/nadra-dev/nadra/internal/golden"
+	"github.com/nadra-dev/nadra/test/golden"
 )
 
 // TestGolden decides about the pods of each archive, "pod/…", in the cluster of its section "cluster",

@@ -1,18 +1,5 @@
 // Package checkpoint keeps, across restarts of the driver and reboots of the node, what
-// was prepared and attached on this node. It is the only writer of that state:
-//
-//	record.go       the record of one attachment, and a claim's file
-//	route.go        default routes in records
-//	sets.go         selections of records
-//	store.go        the store: opening, preparing, forgetting, reading
-//	phases.go       how records move from phase to phase
-//	edits.go        what edits of a running pod's annotation change
-//	claimfiles.go   the claims' files on disk
-//	pendingdels.go  pending DELs on disk
-//	adopt.go        attachments that Multus has made
-//	damaged.go      files that cannot be read
-//	versions.go     refuses files of a later version
-//	read.go         reading without a store
+// was prepared and attached on this node. It is the only writer of that state.
 //
 // # Layout
 //

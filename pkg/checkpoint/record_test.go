@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/nadra-dev/nadra/internal/bounded"
+	"github.com/nadra-dev/nadra/test/bounded"
 )
 
 func FuzzDecodeClaimFile(f *testing.F) {

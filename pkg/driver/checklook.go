@@ -14,7 +14,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/cniresult"
+	"github.com/nadra-dev/nadra/pkg/cniexec"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/podnet"
 )
 
@@ -23,7 +23,7 @@ type look struct {
 	sandbox string
 	result  json.RawMessage
 	// made are the interfaces that its plugins have made there, and indices the kernel's numbers of them.
-	made    map[string]cniresult.Interface
+	made    map[string]cniexec.Interface
 	indices map[string]int
 	// renamed is true while one of them has another name: the pod manages it, and plugins do not find it.
 	renamed bool
@@ -104,9 +104,9 @@ func (c *checker) lookAt(pod attachment.PodRef, records []checkpoint.Record) (ch
 func (l look) lacks(state podnet.State) []string { return state.Lacks(l.named(state)) }
 
 // named returns the interfaces that the pod has not renamed.
-func (l look) named(state podnet.State) map[string]cniresult.Interface {
+func (l look) named(state podnet.State) map[string]cniexec.Interface {
 	out := maps.Clone(l.made)
-	maps.DeleteFunc(out, func(name string, _ cniresult.Interface) bool { return state.Renamed(l.indices[name], name) })
+	maps.DeleteFunc(out, func(name string, _ cniexec.Interface) bool { return state.Renamed(l.indices[name], name) })
 	return out
 }
 
@@ -126,10 +126,10 @@ func (c *checker) takeNews(r checkpoint.Record) (lost, news bool) {
 }
 
 // madeBy returns the interfaces that plugins have made in the sandbox, with their addresses.
-func madeBy(r checkpoint.Record) map[string]cniresult.Interface {
+func madeBy(r checkpoint.Record) map[string]cniexec.Interface {
 	var result types100.Result
 	_ = json.Unmarshal(r.Result, &result) // nothing can be missed of a result that cannot be read
-	return cniresult.Interfaces(&result)
+	return cniexec.Interfaces(&result)
 }
 
 // lost returns what an attachment has lost, as an error with the code AttachmentChanged, or nil.

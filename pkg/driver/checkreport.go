@@ -12,8 +12,8 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
+	"github.com/nadra-dev/nadra/pkg/cniexec"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/claimstatus"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/cniresult"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/events"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/podlog"
 )
@@ -47,11 +47,11 @@ func (c *checker) report(ctx context.Context, pod attachment.PodRef, records []c
 				"network %s (%s): %s; the pod is left as it is",
 				at.Network, at.Interface, truncate.Text(result.what(), events.MaxMessage/2)))
 		case result.doubt != nil:
-			podlog.ForRecord(ctx, r).Info("CHECK of an attachment fails, and proves nothing", "reason", result.why+": "+cniresult.Message(result.doubt))
+			podlog.ForRecord(ctx, r).Info("CHECK of an attachment fails, and proves nothing", "reason", result.why+": "+cniexec.Message(result.doubt))
 			if requested {
 				c.events.Pod(pod, corev1.EventTypeNormal, reason.EventCheckedNetwork, fmt.Sprintf(
 					"network %s (%s): its CHECK fails, and %s, so it proves nothing: %s",
-					at.Network, at.Interface, result.why, truncate.Text(cniresult.Message(result.doubt), events.MaxMessage/2)))
+					at.Network, at.Interface, result.why, truncate.Text(cniexec.Message(result.doubt), events.MaxMessage/2)))
 			}
 		case requested:
 			c.events.Pod(pod, corev1.EventTypeNormal, reason.EventCheckedNetwork, c.checkedMessage(at, result.unchecked))
@@ -62,9 +62,9 @@ func (c *checker) report(ctx context.Context, pod attachment.PodRef, records []c
 // what returns what is not as it was made, for a message.
 func (r checkResult) what() string {
 	if r.lost {
-		return cniresult.Message(r.err)
+		return cniexec.Message(r.err)
 	}
-	return "its CHECK fails: " + cniresult.Message(r.err)
+	return "its CHECK fails: " + cniexec.Message(r.err)
 }
 
 // checkLost reports what a pod's attachments have lost, or have again, since the latest report.

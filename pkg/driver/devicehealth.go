@@ -13,7 +13,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/cniresult"
+	"github.com/nadra-dev/nadra/pkg/cniexec"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/hwdevices"
 )
 
@@ -162,7 +162,7 @@ func (f *healthFacts) ofAttachment(r checkpoint.Record) (unhealthy, unknown stri
 		return "", ""
 	}
 	if err := f.check(r); err != nil {
-		return fmt.Sprintf("CHECK of network %s (%s) fails: %s", r.Attachment.Network, r.Attachment.Interface, cniresult.Message(err)), ""
+		return fmt.Sprintf("CHECK of network %s (%s) fails: %s", r.Attachment.Network, r.Attachment.Interface, cniexec.Message(err)), ""
 	}
 	return "", ""
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/cniexec"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/confdir"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/events"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/operations"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/podnet"
@@ -78,7 +77,7 @@ func openEnvironment(ctx context.Context, cfg Config, clients Clients) (*environ
 		return nil, err
 	}
 	env.plugins = runner
-	netns := podnet.NewReader(namespaces, confdir.New(cfg.HostRoot, cfg.CNIConfDir).DefaultName)
+	netns := podnet.NewReader(namespaces, publish.NewConfDir(cfg.HostRoot, cfg.CNIConfDir).DefaultName)
 	env.netns = netns
 	env.defaultNetwork = func(ctx context.Context, s attachment.Sandbox) ([]*nadv1.NetworkStatus, error) {
 		cached, err := runner.DefaultNetwork(s.ID)

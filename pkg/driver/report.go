@@ -19,9 +19,9 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
+	"github.com/nadra-dev/nadra/pkg/cniexec"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/claimstatus"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/cniresult"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/events"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/networkstatus"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/publish"
@@ -104,7 +104,7 @@ func addedMessage(r checkpoint.Record) string {
 	var result types100.Result
 	_ = json.Unmarshal(r.Result, &result) // a result without addresses has the same text
 	ips := []string{}
-	for _, p := range cniresult.Addresses(&result) {
+	for _, p := range cniexec.Addresses(&result) {
 		ips = append(ips, p.String())
 	}
 	return fmt.Sprintf("Add %s %v from %s", r.Attachment.Interface, ips, r.Attachment.Network)
@@ -166,10 +166,10 @@ func (r *reporter) networkHealth(ctx context.Context, network attachment.Network
 			"node %s offers the network again: its plugins answer STATUS without an error", r.cfg.NodeName))
 		return
 	}
-	klog.FromContext(ctx).Info("Network is withdrawn from this node: a plugin answers STATUS with an error", "network", network, "reason", cniresult.Message(why))
+	klog.FromContext(ctx).Info("Network is withdrawn from this node: a plugin answers STATUS with an error", "network", network, "reason", cniexec.Message(why))
 	r.events.Network(network, uid, corev1.EventTypeWarning, reason.EventNetworkUnavailable, truncate.Text(reason.PluginUnhealthy.Text(fmt.Sprintf(
 		"node %s does not offer the network to new pods: %s; pods that have it keep it; STATUS is asked every %s, and the network is offered again when it succeeds",
-		r.cfg.NodeName, truncate.Text(cniresult.Message(why), events.MaxMessage/2), publish.StatusRetry)), events.MaxMessage))
+		r.cfg.NodeName, truncate.Text(cniexec.Message(why), events.MaxMessage/2), publish.StatusRetry)), events.MaxMessage))
 }
 
 // poolProblem reports a problem with the definition of a resource pool, or that it is over.

@@ -20,13 +20,11 @@ import (
 	"github.com/nadra-dev/nadra/pkg/driver/internal/background"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/cdi"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/claimstatus"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/confdir"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/hwdevices"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/networkstatus"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/operations"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/publish"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/slicewriter"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/vfrestore"
 	"github.com/nadra-dev/nadra/pkg/inventory"
 )
 
@@ -70,7 +68,7 @@ func (d *Driver) wirePublishers() (err error) {
 	d.nodePods = publish.NewNodePods(d.clients.Kube, cfg.NodeName)
 	d.networks = publish.New(publish.Options{
 		Pool: cfg.NodeName + "/networks", NADs: d.nads.Lister(), Links: d.links.List, Missing: d.operations.Missing,
-		BinDirs: cfg.CNIBinDirs, Conf: confdir.New(cfg.HostRoot, cfg.NADConfDir), Owned: d.owner.owned, OtherPools: d.otherDrivers.Pools,
+		BinDirs: cfg.CNIBinDirs, Conf: publish.NewConfDir(cfg.HostRoot, cfg.NADConfDir), Owned: d.owner.owned, OtherPools: d.otherDrivers.Pools,
 		Status: d.operations.Status, Pods: d.nodePods.Count, Copies: cfg.Copies, Background: d.background,
 		HealthChanged: d.report.networkHealth, Refreshed: keepCounters(d.metrics, d.store), Outcome: d.slices.Outcome(slicewriter.Networks),
 		Draw: rand.N[time.Duration], FreeMemory: debug.FreeOSMemory,
@@ -120,10 +118,10 @@ func (d *Driver) wireAttaching() error {
 		pluginDevices: func(ctx context.Context, pod attachment.PodRef) (map[string][]string, error) {
 			return hwdevices.PluginDevicesOf(ctx, d.cfg.Hardware.PodResources, pod.Namespace, pod.Name)
 		},
-		describe: vfrestore.New(d.cfg.Hardware.SysRoot).Describe, annotation: d.networksReader(), watch: d.watch, kube: d.clients.Kube, metadata: d.clients.Metadata,
+		describe: hwdevices.NewRestorer(d.cfg.Hardware.SysRoot).Describe, annotation: d.networksReader(), watch: d.watch, kube: d.clients.Kube, metadata: d.clients.Metadata,
 	}
 	d.attacher = attach.New(attach.Options{
-		Store: d.store, Renew: planner.renew, Plugins: d.operations, Operations: d.operations, Netns: d.netns, RestoreDevice: vfrestore.New(d.cfg.Hardware.SysRoot).Restore,
+		Store: d.store, Renew: planner.renew, Plugins: d.operations, Operations: d.operations, Netns: d.netns, RestoreDevice: hwdevices.NewRestorer(d.cfg.Hardware.SysRoot).Restore,
 		ForgetDefaultRoutes: func(sandboxID string) error {
 			if d.runtime.name() == runtimeContainerd { // it runs no CHECK
 				return nil

@@ -2,17 +2,6 @@
 // scalable functions and plain network cards, from sysfs and, for facts that sysfs lacks,
 // from netlink. It starts no processes and changes nothing.
 //
-//	function.go  the inventory and its functions
-//	reader.go    reading all of it
-//	pci.go       PCI functions
-//	aux.go       scalable functions and vDPA devices
-//	netdev.go    interfaces, the host's uplinks, representors
-//	rdma.go      RDMA devices
-//	kernel.go    facts that only netlink has
-//	sysfs.go     reading small files
-//	remember.go  facts about functions that are in a pod now
-//	watch.go     waiting for changes
-//
 // A missing fact is not an error: a virtual function whose interface is in a pod has no
 // interface on the host and is still a function, and an old kernel reports less.
 //

@@ -3,7 +3,7 @@ package pools
 import (
 	"testing"
 
-	"github.com/nadra-dev/nadra/internal/bounded"
+	"github.com/nadra-dev/nadra/test/bounded"
 )
 
 // What is accepted has a name, a selector, and a place; and can be assigned.

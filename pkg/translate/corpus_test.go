@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nadra-dev/nadra/internal/golden"
 	"github.com/nadra-dev/nadra/internal/yamledit"
+	"github.com/nadra-dev/nadra/test/golden"
 )
 
 // corpus reads the public manifests in the folder $NADRA_CORPUS, those of each repository as one input.

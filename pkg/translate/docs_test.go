@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nadra-dev/nadra/internal/golden"
+	"github.com/nadra-dev/nadra/test/golden"
 )
 
 const findingsPage = "../../docs/reference/findings.md"

@@ -5,11 +5,9 @@ import (
 	"strings"
 
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
-	resourceapi "k8s.io/api/resource/v1"
-
-	"github.com/nadra-dev/nadra/internal/readers"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
+	resourceapi "k8s.io/api/resource/v1"
 )
 
 // Options control a conversion.
@@ -25,7 +23,7 @@ type Options struct {
 	// attach the same networks, too.
 	BesideMultus bool
 	// Readers are the programs of the cluster that read the annotation of pods.
-	Readers []readers.Reader
+	Readers []Reader
 	// Pools is set if nadra's nodes serve the resource pools from which networks draw.
 	// Otherwise workloads that need them stay as they are.
 	Pools bool

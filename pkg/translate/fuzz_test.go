@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nadra-dev/nadra/internal/bounded"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+	"github.com/nadra-dev/nadra/test/bounded"
 )
 
 // FuzzConvert converts any text: it must not panic, the output must parse, and converting the output

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nadra-dev/nadra/internal/golden"
+	"github.com/nadra-dev/nadra/test/golden"
 )
 
 // section is a section of a txtar archive: the line "-- name --" and the lines after it.

@@ -3,8 +3,6 @@ package translate
 import (
 	"fmt"
 	"slices"
-
-	"github.com/nadra-dev/nadra/internal/readers"
 )
 
 const policyController = "the controller of the namespace's MultiNetworkPolicies"
@@ -24,19 +22,19 @@ func (r *request) readers() []string {
 	named := map[string]bool{} // plugins, and the scope of policies
 	for _, reader := range r.env.options.Readers {
 		if reader.Concerns(plugins, policies) {
-			p, _ := readers.Of(reader.Program)
+			p, _ := Of(reader.Program)
 			for _, key := range slices.Concat(p.Plugins, []string{string(p.Scope)}) {
 				named[key] = true
 			}
 			out = append(out, reader.String())
 		}
 	}
-	for _, plugin := range readers.Plugins() {
+	for _, plugin := range Plugins() {
 		if slices.Contains(plugins, plugin) && !named[plugin] {
 			out = append(out, fmt.Sprintf("the controller of plugin %s", plugin))
 		}
 	}
-	if policies && !named[string(readers.Policies)] {
+	if policies && !named[string(Policies)] {
 		out = append(out, policyController)
 	}
 	return sortedSet(out)

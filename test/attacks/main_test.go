@@ -5,17 +5,6 @@
 // driver, the controller's token. A row fails if the attack does harm, or if the refusal does not say
 // why. The package has only tests; docs/security/threat-model.md names each of them.
 //
-//	attempt_test.go     a row: its result, its actors
-//	annotation_test.go  annotations that are large, and what they do to other pods
-//	webhook_test.go     requests to the webhook by a caller that is not the API server
-//	node_test.go        the token of one node's driver
-//	controller_test.go  the controller's token
-//	containers_test.go  containers that try to start before the networks
-//	names_test.go       NADs whose names are made for harm
-//	desk_test.go        files and archives of kubectl nadra
-//	held_test.go        foreign networks, addresses, paths
-//	waits_test.go       pods on a slow network beside pods without networks
-//
 // ATTACK_PODS is the number of pods on a slow network, 40 by default.
 package attacks
 

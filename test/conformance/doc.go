@@ -34,19 +34,4 @@
 //
 // Cases are in testdata/cases, one file for each theme. The pods of $NADRA_CORPUS, a folder of
 // manifests of other projects, are cases, too.
-//
-//	cases.go           reads the suite's own cases
-//	claim.go           claims, allocated as the scheduler would
-//	convert.go         claims of a converted manifest
-//	corpus.go          cases from a folder of manifests
-//	defaultnetwork.go  the cluster's default network
-//	links.go           network namespaces, and the node's interfaces
-//	multus.go          runs Multus
-//	nadra.go           runs nadra-node
-//	nadraside.go       acts as kubelet and runtime for nadra-node
-//	objects.go         namespaces, NADs and pods
-//	observe.go         describes a network namespace, and leftovers
-//	running.go         describes pods of other suites
-//	side.go            starts and stops the sandbox of one side
-//	world.go           the node that both sides run on
 package conformance

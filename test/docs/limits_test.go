@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nadra-dev/nadra/internal/golden"
+	"github.com/nadra-dev/nadra/test/golden"
 )
 
 const limitsBegin = "<!-- What follows is made of pkg/api/v1alpha1/limits.go: go test ./test/docs -run TestLimits -args -update -->\n"

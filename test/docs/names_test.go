@@ -149,7 +149,7 @@ var othersFlags = []string{
 // programs.
 func TestNamedFlags(t *testing.T) {
 	all := strings.Builder{}
-	for _, text := range sources(t, []string{"cmd", "internal/cli", "internal/controller"}, ".go") {
+	for _, text := range sources(t, []string{"cmd", "internal/desk/cli", "internal/controller"}, ".go") {
 		all.WriteString(text)
 	}
 	flag := regexp.MustCompile(`^(--[a-z][a-z-]+)(?:[= ].*)?$`)

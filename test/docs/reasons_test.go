@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nadra-dev/nadra/internal/golden"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
+	"github.com/nadra-dev/nadra/test/golden"
 )
 
 const (
@@ -103,7 +103,7 @@ func TestReasonsAreMade(t *testing.T) {
 	made := map[reason.Code]bool{}
 	used := regexp.MustCompile(`\breason\.([A-Z]\w+)\b`)
 	for name, text := range sources(t, []string{"cmd", "internal", "pkg"}, ".go") {
-		if strings.HasSuffix(name, "_test.go") || strings.HasPrefix(name, "pkg/api/reason/") || strings.HasPrefix(name, "internal/inspect/") {
+		if strings.HasSuffix(name, "_test.go") || strings.HasPrefix(name, "pkg/api/reason/") || strings.HasPrefix(name, "internal/desk/inspect/") {
 			continue
 		}
 		for _, m := range used.FindAllStringSubmatch(text, -1) {

@@ -12,8 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/nadra-dev/nadra/internal/cli"
-	"github.com/nadra-dev/nadra/internal/upgrade"
+	"github.com/nadra-dev/nadra/internal/desk/cli"
+	"github.com/nadra-dev/nadra/internal/desk/upgrade"
 	"github.com/nadra-dev/nadra/test/lab"
 )
 

@@ -19,8 +19,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/nadra-dev/nadra/internal/cleanup"
-	"github.com/nadra-dev/nadra/internal/cli"
+	"github.com/nadra-dev/nadra/internal/desk/cleanup"
+	"github.com/nadra-dev/nadra/internal/desk/cli"
+	"github.com/nadra-dev/nadra/internal/orphan"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/test/lab"
 )
@@ -68,13 +69,13 @@ func TestCleanup(t *testing.T) {
 	before := f.disk()
 
 	found := f.cleanup(cli.CodeOK)
-	for object, action := range map[string]cleanup.Action{
-		leases + "10.88.0.200":                                  cleanup.Release,
-		leases + "10.88.0.201":                                  cleanup.Release,
-		"/var/lib/cni/networks/default/10.99.99.99":             cleanup.None,
-		"/var/lib/cni/multus/results/left-" + id("b") + "-net1": cleanup.DEL,
-		"/var/lib/cni/multus/" + id("b"):                        cleanup.Delete,
-		"kube-system/10.89.0.0-24#7":                            cleanup.Release,
+	for object, action := range map[string]orphan.Action{
+		leases + "10.88.0.200":                                  orphan.Release,
+		leases + "10.88.0.201":                                  orphan.Release,
+		"/var/lib/cni/networks/default/10.99.99.99":             orphan.None,
+		"/var/lib/cni/multus/results/left-" + id("b") + "-net1": orphan.DEL,
+		"/var/lib/cni/multus/" + id("b"):                        orphan.Delete,
+		"kube-system/10.89.0.0-24#7":                            orphan.Release,
 	} {
 		f.Must(hasOrphan(found, object, action))
 	}
@@ -82,7 +83,7 @@ func TestCleanup(t *testing.T) {
 		leases + "10.88.0.202", leases + "10.88.0.203", leases + mine,
 		"kube-system/10.89.0.0-24#8", "kube-system/10.89.0.0-24#9", "left/nadra-left-0123456789",
 	} {
-		if slices.ContainsFunc(found.Orphans, func(o cleanup.Orphan) bool { return o.Object == object }) {
+		if slices.ContainsFunc(found.Orphans, func(o orphan.Orphan) bool { return o.Object == object }) {
 			f.Errorf("%s is listed as an orphan", object)
 		}
 	}
@@ -94,14 +95,14 @@ func TestCleanup(t *testing.T) {
 		f.Errorf("looking has changed the node:\n%s\nwas\n%s", now, before)
 	}
 	outside := f.cleanup(cli.CodeOK, "--no-nodes")
-	f.Must(hasOrphan(outside, "kube-system/10.89.0.0-24#7", cleanup.None))
+	f.Must(hasOrphan(outside, "kube-system/10.89.0.0-24#7", orphan.None))
 
 	// Including young leftovers.
 	freed := f.cleanup(cli.CodeOK, "--apply", "--yes", "--older-than=0s")
-	f.Must(hasOrphan(freed, leases+"10.88.0.202", cleanup.Release))
-	f.Must(hasOrphan(freed, "left/nadra-left-0123456789", cleanup.Delete))
+	f.Must(hasOrphan(freed, leases+"10.88.0.202", orphan.Release))
+	f.Must(hasOrphan(freed, "left/nadra-left-0123456789", orphan.Delete))
 	for _, o := range freed.Orphans {
-		if o.Done != (o.Action != cleanup.None) || o.Error != "" {
+		if o.Done != (o.Action != orphan.None) || o.Error != "" {
 			f.Errorf("not freed: %+v", o)
 		}
 	}
@@ -114,7 +115,7 @@ func TestCleanup(t *testing.T) {
 		f.Errorf("whereabouts' allocations are %s", given)
 	}
 	for _, o := range f.cleanup(cli.CodeOK, "--older-than=0s").Orphans {
-		if o.Action != cleanup.None {
+		if o.Action != orphan.None {
 			f.Errorf("afterwards there is %+v", o)
 		}
 	}
@@ -223,7 +224,7 @@ func (f *leftovers) nadra(code int, args ...string) (out, errs string) {
 	return stdout.String(), stderr.String()
 }
 
-func hasOrphan(r cleanup.Report, object string, action cleanup.Action) error {
+func hasOrphan(r cleanup.Report, object string, action orphan.Action) error {
 	for _, o := range r.Orphans {
 		if o.Object == object {
 			if o.Action != action {

@@ -17,7 +17,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nadra-dev/nadra/internal/report"
+	"github.com/nadra-dev/nadra/internal/desk/report"
 	"github.com/nadra-dev/nadra/pkg/translate"
 	"github.com/nadra-dev/nadra/test/cluster"
 	"github.com/nadra-dev/nadra/test/lab"

@@ -20,9 +20,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/nadra-dev/nadra/internal/canary"
-	"github.com/nadra-dev/nadra/internal/cli"
-	"github.com/nadra-dev/nadra/internal/snapshot"
+	"github.com/nadra-dev/nadra/internal/canarypod"
+	"github.com/nadra-dev/nadra/internal/desk/canary"
+	"github.com/nadra-dev/nadra/internal/desk/cli"
+	"github.com/nadra-dev/nadra/internal/desk/snapshot"
 )
 
 const (
@@ -271,7 +272,7 @@ func (s *snapshots) canaries() {
 		}
 		for _, p := range n.Pings {
 			s.Logf("%s to %s by %s (%s): %dus", p.FromNode, p.Address, p.Via, p.Method, p.MedianMicros)
-			if p.Via != "net1" || p.Method != canary.ICMP {
+			if p.Via != "net1" || p.Method != canarypod.ICMP {
 				s.Errorf("ping %+v", p)
 			}
 		}

@@ -11,7 +11,7 @@ import (
 
 	"k8s.io/klog/v2"
 
-	"github.com/nadra-dev/nadra/internal/golden"
+	"github.com/nadra-dev/nadra/test/golden"
 )
 
 // Check compares the part of the page for one program, between its marks, with the program's flags. It leaves out

@@ -6,7 +6,7 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/nadra-dev/nadra/internal/doctorread"
+	"github.com/nadra-dev/nadra/internal/desk/doctor"
 )
 
 // FeatureOn reports whether the API server, and the kubelets of the nodes that are named, have a
@@ -21,7 +21,7 @@ func FeatureOn(ctx context.Context, kube kubernetes.Interface, gate string, node
 		if err != nil {
 			return false, fmt.Errorf("reading %s for the feature gate %s: %w", path, gate, err)
 		}
-		if !doctorread.FeatureGates(string(metrics))[gate] {
+		if !doctor.FeatureGates(string(metrics))[gate] {
 			return false, nil
 		}
 	}

@@ -1,24 +1,5 @@
 // Package lab installs nadra on a test cluster, and gives tests and the demo short ways to
 // create networks and pods and to find what they leave behind.
-//
-//	built.go       nadra's programs and images
-//	containers.go  containers and processes of a node, without asking nadra
-//	controller.go  installs and removes the controller
-//	driverargs.go  changes the driver's arguments
-//	eventually.go  waits for a condition
-//	features.go    the feature gates of the cluster
-//	fixture.go     a test with a namespace of its own
-//	guide.go       carries out the commands of a page, and compares what they print
-//	layout.go      manifests with other directories
-//	lab.go         a cluster with nadra
-//	main.go        runs the tests of a suite on a cluster
-//	nadra.go       runs kubectl-nadra
-//	networks.go    published networks, and network-status
-//	packages.go    unpacks Debian's packages
-//	pod.go         pods, claims and NADs
-//	ran.go         prints the versions that the cluster reports
-//	residue.go     what attachments leave on a node
-//	workload.go    workloads as users of Multus write them, owners, masters
 package lab
 
 import (

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/yaml"
 
-	"github.com/nadra-dev/nadra/internal/golden"
+	"github.com/nadra-dev/nadra/test/golden"
 )
 
 const rulesFile = "manifests/monitoring/prometheus/rules.yaml"

@@ -3,13 +3,6 @@
 // Package skew replaces nadra by another version of nadra, and back, on a real node on which pods
 // come and go all the time: the version before is built from the commit in the file previous, by
 // the repository's own history. It has only tests.
-//
-//	previous_test.go  builds the version before, and installs a version
-//	churn_test.go     pods that come and go
-//	lives_test.go     how they have fared
-//	update_test.go    updates under churn
-//	broken_test.go    a new version that cannot start
-//	tools_test.go     kubectl nadra of one version and programs of the other
 package skew
 
 import (

@@ -1,10 +1,6 @@
 // Package support lists what nadra runs on: the versions of Kubernetes, of container runtimes
 // and of kernels, with what is known about each, and the test lanes that show it. The tables of
 // docs/reference/support.md and docs/install/runtimes.md are generated from it.
-//
-//	support.go  rows of the table, and the row of a version
-//	table.go    the table
-//	runs.go     recorded runs of lanes
 package support
 
 import (

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/nadra-dev/nadra/internal/doctor"
+	"github.com/nadra-dev/nadra/internal/desk/doctor"
 )
 
 // TestFind checks the rows of versions at the borders of ranges.

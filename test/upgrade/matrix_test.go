@@ -12,9 +12,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/nadra-dev/nadra/internal/cli"
-	"github.com/nadra-dev/nadra/internal/upgrade"
-	"github.com/nadra-dev/nadra/internal/upgraderun"
+	"github.com/nadra-dev/nadra/internal/desk/cli"
+	"github.com/nadra-dev/nadra/internal/desk/upgrade"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/test/lab"
 )
@@ -174,7 +173,7 @@ func (m *matrix) test(c cell) {
 // isDone reports whether the upgrade needs no resume, because it has survived the fault.
 func (m *matrix) isDone() bool {
 	m.Helper()
-	_, state, _, err := upgraderun.Store{Kube: m.Kube, Namespace: lab.ControllerNamespace}.Load(m.Ctx)
+	_, state, _, err := upgrade.Store{Kube: m.Kube, Namespace: lab.ControllerNamespace}.Load(m.Ctx)
 	m.Must(err)
 	return state.Phase == upgrade.Done
 }

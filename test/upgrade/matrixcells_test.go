@@ -9,7 +9,7 @@ import (
 	"regexp"
 	"slices"
 
-	"github.com/nadra-dev/nadra/internal/upgrade"
+	"github.com/nadra-dev/nadra/internal/desk/upgrade"
 )
 
 // ending is how a person ends an upgrade of which a step has failed.

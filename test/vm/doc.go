@@ -54,16 +54,4 @@
 // Besides Go and gcc, the lane installs what it needs with apt (QEMU from
 // bookworm-backports), or unpacks it into the cache (the kernel, iptables). It fails if it
 // cannot.
-//
-//	cpio.go      the initramfs
-//	disk.go      the guest's disk
-//	guest.go     the host's client of the guest's agent
-//	images.go    unpacks container images for the disk
-//	iptables.go  the guest's iptables
-//	kernel.go    the guest's kernel, and its helper module
-//	lane.go      starts and stops the cluster with the guest
-//	machine.go   QEMU
-//	modules.go   the modules that the guest loads
-//	packages.go  Debian's packages
-//	smallguest.go a virtual machine with one interface, for other lanes
 package vm

@@ -4,15 +4,104 @@ import (
 	"cmp"
 	"fmt"
 	"go/ast"
+	"go/scanner"
+	"go/token"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"text/tabwriter"
 )
 
+// budget limits the weight of the product. Who makes the product lighter lowers it.
+var budget = []struct {
+	of   string
+	most int
+}{{lines, 73_000}, {tokens, 426_000}, {packages, 64}, {exported, 2_020}}
+
+// The weights of the product. Tokens are those of the Go language, without comments, so that neither long lines nor
+// short comments make it lighter.
+const (
+	lines    = "lines"
+	tokens   = "tokens"
+	packages = "packages"
+	exported = "exported names"
+)
+
+// TestBudget holds the weight of the product within its budget.
+func TestBudget(t *testing.T) {
+	weights := readSource(t, product).weights(t)
+	for _, b := range budget {
+		if weights[b.of] > b.most {
+			t.Errorf("the product has %d %s, more than %d: take away what the change makes unnecessary, or say in the review why the budget has to grow", weights[b.of], b.of, b.most)
+		}
+	}
+}
+
+// weights returns the weights of the files.
+func (s source) weights(t *testing.T) map[string]int {
+	t.Helper()
+	out := map[string]int{packages: len(s.byDir())}
+	for _, f := range s.files {
+		out[lines] += f.lines
+		out[tokens] += f.tokens(t)
+		out[exported] += f.exportedNames()
+	}
+	return out
+}
+
+// tokens counts the tokens of a file, without comments and the semicolons that the language adds.
+func (f file) tokens(t *testing.T) int {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(f.dir), f.name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s scanner.Scanner
+	s.Init(token.NewFileSet().AddFile(f.name, -1, len(text)), text, nil, 0)
+	n := 0
+	for {
+		switch _, kind, literal := s.Scan(); {
+		case kind == token.EOF:
+			return n
+		case kind != token.SEMICOLON || literal == ";":
+			n++
+		}
+	}
+}
+
+// exportedNames counts the exported functions, methods, types, variables and constants of a file.
+func (f file) exportedNames() int {
+	n := 0
+	count := func(name *ast.Ident) {
+		if name.IsExported() {
+			n++
+		}
+	}
+	for _, d := range f.ast.Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			count(d.Name)
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				switch spec := spec.(type) {
+				case *ast.TypeSpec:
+					count(spec.Name)
+				case *ast.ValueSpec:
+					for _, name := range spec.Names {
+						count(name)
+					}
+				}
+			}
+		}
+	}
+	return n
+}
+
 // TestFigures prints the sizes of files, functions and types of the product, without
-// generated code and tests (make figures). TestFunctionComments and TestTypes limit two of
+// generated code and tests (make figures). TestFunctionComments and TestBudget limit some of
 // them.
 func TestFigures(t *testing.T) {
 	all := readSource(t, product)
@@ -25,6 +114,12 @@ func TestFigures(t *testing.T) {
 		source
 	}{{"product", all}, {"pkg/driver", driver}} {
 		fmt.Fprintf(w, "%s\t%d\t%s\t%s\n", row.name, len(row.files), row.fileLines(), row.functionLines())
+	}
+	fmt.Fprintln(w)
+	fmt.Fprintln(w, "weight of the product\tnow\tbudget")
+	weights := all.weights(t)
+	for _, b := range budget {
+		fmt.Fprintf(w, "%s\t%d\t%d\n", b.of, weights[b.of], b.most)
 	}
 	fmt.Fprintln(w)
 	fmt.Fprintln(w, "largest types\tmethods\tfields")

@@ -21,13 +21,13 @@ var foreign = []struct {
 	pattern string // the literal, or the expression whose value is the pattern
 	whose   string
 }{
-	{"internal/inspect/foreign.go", "t.text", "texts of kubelet, kernel, plugins and their libraries: the tables of this file"},
+	{"internal/desk/inspect/foreign.go", "t.text", "texts of kubelet, kernel, plugins and their libraries: the tables of this file"},
 	{"internal/jsontext/jsontext.go", "after object key", "encoding/json"},
 	{"internal/jsontext/jsontext.go", "after object key:value pair", "encoding/json"},
 	{"internal/jsontext/jsontext.go", "after array element", "encoding/json"},
 	{"internal/jsontext/jsontext.go", "looking for beginning of object key string", "encoding/json"},
 	{"internal/jsontext/jsontext.go", "unexpected end", "encoding/json"},
-	{"internal/bundle/logs.go", `^((?:created by )?[A-Za-z0-9_.*/()-]+)\([0-9a-fx{}, .?]*\)$`, "Go's runtime, about a panic"},
+	{"internal/desk/bundle/logs.go", `^((?:created by )?[A-Za-z0-9_.*/()-]+)\([0-9a-fx{}, .?]*\)$`, "Go's runtime, about a panic"},
 	{"internal/kube/ratelimit.go", "would exceed context deadline", "golang.org/x/time/rate, in client-go's rate limiter"},
 	{"internal/controller/maketemplates.go", "exceeded quota", "the API server's ResourceQuota"},
 	{"pkg/cniexec/ask.go", "not implemented", "CNI plugins without STATUS or CHECK"},
@@ -40,9 +40,9 @@ var foreign = []struct {
 
 // names lists expressions whose values are names, and not words of a message.
 var names = []struct{ file, pattern string }{
-	{"internal/doctorread/multus.go", "o"},
-	{"internal/doctorread/workloads.go", "k.deployment"},
-	{"internal/inspect/request.go", "v1alpha1.DriverName"},
+	{"internal/desk/doctor/readmultus.go", "o"},
+	{"internal/desk/doctor/workloads.go", "k.deployment"},
+	{"internal/desk/inspect/request.go", "v1alpha1.DriverName"},
 	{"pkg/admission/refusal.go", "at"},
 	{"pkg/driver/internal/drivertest/compare.go", "p"},
 	{"pkg/pools/match.go", "want"},
@@ -79,7 +79,7 @@ func TestNoSentenceIsMatched(t *testing.T) {
 	}
 }
 
-// TestForeignTextsAreForeign checks that no text of internal/inspect/foreign.go is part of
+// TestForeignTextsAreForeign checks that no text of internal/desk/inspect/foreign.go is part of
 // another text of the product.
 func TestForeignTextsAreForeign(t *testing.T) {
 	texts := map[string][]string{}
@@ -88,7 +88,7 @@ func TestForeignTextsAreForeign(t *testing.T) {
 		for name, file := range files {
 			ast.Inspect(file, func(n ast.Node) bool {
 				if text, ok := literal(n); ok {
-					if name == "internal/inspect/foreign.go" {
+					if name == "internal/desk/inspect/foreign.go" {
 						own = append(own, text)
 					} else {
 						texts[text] = append(texts[text], name)
@@ -106,7 +106,7 @@ func TestForeignTextsAreForeign(t *testing.T) {
 		checked++
 		for other, files := range texts {
 			if strings.Contains(other, text) {
-				t.Errorf("internal/inspect/foreign.go: %q is in a text of %v", text, files)
+				t.Errorf("internal/desk/inspect/foreign.go: %q is in a text of %v", text, files)
 			}
 		}
 	}

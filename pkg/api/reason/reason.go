@@ -6,14 +6,6 @@
 // error and In and Cause in a text; sentences are for people and may change at any time.
 //
 // The package imports the standard library only, since nadra-gate links it.
-//
-//	reason.go      error values with a code, and codes in texts
-//	codes.go       the codes
-//	table.go       what each code means, who acts on it and how: `kubectl nadra explain`
-//	               and docs/reference/reasons.md show it
-//	tools.go       the same for codes of kubectl nadra's commands
-//	owner.go       who can act
-//	kubernetes.go  reasons of Events and of the conditions of claims
 package reason
 
 import (

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/nadra-dev/nadra/internal/bounded"
+	"github.com/nadra-dev/nadra/test/bounded"
 )
 
 const header = `"apiVersion": "nadra.dev/v1alpha1", "kind": "AttachmentConfig"`

@@ -1,16 +1,5 @@
 // Package v1alpha1 defines the parameters that a claim passes to the driver for one network
-// attachment, and the labels of nadra:
-//
-//	types.go               AttachmentConfig
-//	defaults.go            its defaults
-//	decode.go              decoding it strictly
-//	validation.go          validating it
-//	validation_address.go  validating addresses, ports and rates
-//	limits.go              the limits of what tenants write
-//	overlay.go             merging a claim's config over a class's
-//	register.go            its API group, kind and driver
-//	labels.go              labels
-//	zz_generated.deepcopy.go  generated copies
+// attachment, and the labels of nadra.
 //
 // An AttachmentConfig is in the opaque parameters of a ResourceClaim, a
 // ResourceClaimTemplate or a DeviceClass for the driver net.nadra.dev. It names a

@@ -1,14 +1,6 @@
 // Package compare finds the differences of two attachments of the same pod, one by Multus and
 // one by nadra, and checks whether docs/reference/compatibility.md lists them. It works on plain values
 // and touches nothing itself.
-//
-//	calls.go      compares the calls of plugins
-//	doc.go        the observations of two sides, and their comparison
-//	normalise.go  values that cannot be equal, each with the reason
-//	page.go       reads docs/reference/compatibility.md
-//	rules.go      finds the behaviour that a difference shows
-//	trees.go      compares trees of values
-//	verdict.go    judges the cases of a run by the page
 package compare
 
 import (

@@ -5,11 +5,6 @@
 //
 // The paths of its files follow from its own: beside its directory are "plugins", with the
 // real plugins, and "trace", with a line of JSON for each call.
-//
-//	ipam.go     the stand-in for IPAM plugins
-//	link.go     creates and deletes a stand-in's interfaces
-//	main.go     records the call, and runs the real plugin
-//	standin.go  a stand-in's configuration and commands
 package main
 
 import (

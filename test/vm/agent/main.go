@@ -1,15 +1,6 @@
 // Command agent is the guest's only own program. As /init it loads the modules, changes to
 // the disk and sets the machine up. Then it runs the host's commands, and describes network
 // namespaces. The host also runs it to record sysfs and to set up virtual functions.
-//
-//	announce.go  creates the files of RDMA devices
-//	boot.go      the first process: modules, root file system, mounts
-//	describe.go  describes a network namespace
-//	hardware.go  sets up the uplink, the SR-IOV cards and the RDMA devices
-//	main.go      the commands
-//	serve.go     the server of the host's requests
-//	sysfs.go     records sysfs
-//	vf.go        sets up virtual functions
 package main
 
 import (

@@ -12,7 +12,7 @@ import (
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/cniresult"
+	"github.com/nadra-dev/nadra/pkg/cniexec"
 )
 
 // settleTime limits the wait for duplicate address detection, which the kernel begins up to a second late and which
@@ -27,14 +27,14 @@ const (
 // address that it may not use.
 func settle(ctx context.Context, namespaces Netns, netns string, todo []checkpoint.Record) (wrong checkpoint.Key, err error) {
 	last := todo[len(todo)-1].Key()
-	made := make([]map[string]cniresult.Interface, len(todo))
+	made := make([]map[string]cniexec.Interface, len(todo))
 	any6 := false
 	for i, r := range todo {
 		var result types100.Result
 		if err := json.Unmarshal(r.Result, &result); err != nil {
 			return r.Key(), fmt.Errorf("reading the result of %s: %w", r.Attachment.Interface, err)
 		}
-		made[i] = cniresult.Interfaces(&result)
+		made[i] = cniexec.Interfaces(&result)
 		for _, m := range made[i] {
 			any6 = any6 || slices.ContainsFunc(m.IPs, netip.Addr.Is6)
 		}

@@ -1,8 +1,4 @@
-// Package background runs goroutines that outlive the call that starts them:
-//
-//	background.go  groups of goroutines with one context
-//	loop.go        pauses and heartbeats of loops
-//	tasks.go       tasks of a loop that do not delay each other
+// Package background runs goroutines that outlive the call that starts them.
 package background
 
 import (

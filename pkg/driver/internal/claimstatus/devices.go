@@ -18,7 +18,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/cniresult"
+	"github.com/nadra-dev/nadra/pkg/cniexec"
 )
 
 // Limits of the API for the status of one device, from k8s.io/api resource/v1.
@@ -167,8 +167,8 @@ func NetworkData(ifName string, raw json.RawMessage) *resourceapi.NetworkDeviceD
 	if json.Unmarshal(raw, &result) != nil {
 		return out
 	}
-	out.HardwareAddress = cniresult.MAC(&result, ifName)
-	for _, ip := range cniresult.Addresses(&result) {
+	out.HardwareAddress = cniexec.MAC(&result, ifName)
+	for _, ip := range cniexec.Addresses(&result) {
 		if len(out.IPs) < maxIPs {
 			out.IPs = append(out.IPs, ip.String())
 		}

@@ -18,7 +18,7 @@ import (
 	"github.com/nadra-dev/nadra/internal/failpoint"
 	"github.com/nadra-dev/nadra/internal/metrics"
 	"github.com/nadra-dev/nadra/pkg/attachment"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/outbox"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/background"
 )
 
 const (
@@ -35,7 +35,7 @@ const (
 type Writer struct {
 	kube   kubernetes.Interface
 	driver string
-	outbox *outbox.Outbox[attachment.ClaimRef, update]
+	outbox *background.Outbox[attachment.ClaimRef, update]
 }
 
 // update is a claim's pending status.
@@ -49,7 +49,7 @@ type update struct {
 
 // NewWriter returns a Writer for the claims' devices of one driver.
 func NewWriter(kube kubernetes.Interface, driver string) *Writer {
-	return &Writer{kube: kube, driver: driver, outbox: outbox.New[attachment.ClaimRef, update](shortestPause, longestPause)}
+	return &Writer{kube: kube, driver: driver, outbox: background.New[attachment.ClaimRef, update](shortestPause, longestPause)}
 }
 
 // Set queues the devices as the claim's status.
@@ -82,7 +82,7 @@ func (w *Writer) Run(ctx context.Context) { w.outbox.Run(ctx, 1, w.write) }
 
 // write stores one claim's status. It returns an error to be called again: not if the
 // claim is gone, or another claim has its name, and not after maxTries.
-func (w *Writer) write(ctx context.Context, claim attachment.ClaimRef, p outbox.Pending[update], tries int) error {
+func (w *Writer) write(ctx context.Context, claim attachment.ClaimRef, p background.Pending[update], tries int) error {
 	failpoint.Reach(failpoint.BeforeStatusWrite)
 	defer failpoint.Reach(failpoint.AfterStatusWrite)
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)

@@ -19,7 +19,7 @@ import (
 	"github.com/nadra-dev/nadra/internal/podns"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/outbox"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/background"
 )
 
 const (
@@ -67,7 +67,7 @@ type Options struct {
 // write is tried again for as long as the pod exists.
 type Writer struct {
 	Options
-	outbox  *outbox.Outbox[attachment.PodRef, update]
+	outbox  *background.Outbox[attachment.PodRef, update]
 	exposed exposures
 }
 
@@ -87,7 +87,7 @@ type update struct {
 // NewWriter returns a Writer.
 func NewWriter(o Options) *Writer {
 	return &Writer{
-		Options: o, outbox: outbox.New[attachment.PodRef, update](shortestPause, longestPause),
+		Options: o, outbox: background.New[attachment.PodRef, update](shortestPause, longestPause),
 		exposed: exposures{byPod: map[attachment.PodRef]map[string]exposure{}},
 	}
 }
@@ -188,7 +188,7 @@ func (w *Writer) Queue(now time.Time) metrics.Queue { return w.outbox.Queue(now)
 // the pod then gets the same addresses again, its status has listed them since they were
 // given.
 func (w *Writer) Run(ctx context.Context, stale func(context.Context, attachment.Sandbox) error) {
-	w.outbox.Run(ctx, workers, func(ctx context.Context, pod attachment.PodRef, p outbox.Pending[update], tries int) error {
+	w.outbox.Run(ctx, workers, func(ctx context.Context, pod attachment.PodRef, p background.Pending[update], tries int) error {
 		return w.write(ctx, pod, p, tries, stale)
 	})
 }
@@ -196,7 +196,7 @@ func (w *Writer) Run(ctx context.Context, stale func(context.Context, attachment
 // write stores one pod's status and then opens the gate, or has the pod attached again.
 // It returns an error to be called again, unless the pod or its sandbox is gone. That the watch does not have the
 // pod proves nothing: it may lag.
-func (w *Writer) write(ctx context.Context, pod attachment.PodRef, p outbox.Pending[update], tries int, stale func(context.Context, attachment.Sandbox) error) error {
+func (w *Writer) write(ctx context.Context, pod attachment.PodRef, p background.Pending[update], tries int, stale func(context.Context, attachment.Sandbox) error) error {
 	failpoint.Reach(failpoint.BeforeStatusWrite)
 	defer failpoint.Reach(failpoint.AfterStatusWrite)
 	err := w.store(ctx, p.Update)
@@ -240,7 +240,7 @@ func Unlisted(r checkpoint.Record) bool { return !r.DeviceOnly && !r.Removed && 
 // freed. For networks whose addresses nobody is known to free by
 // network-status, only a status whose writes have failed counts as late: Multus fails
 // the sandbox in that case, which allocates the addresses again, too.
-func (w *Writer) isStale(pod attachment.PodRef, p outbox.Pending[update]) bool {
+func (w *Writer) isStale(pod attachment.PodRef, p background.Pending[update]) bool {
 	return slices.ContainsFunc(p.Update.records, func(r checkpoint.Record) bool {
 		atRisk := p.Err != nil || r.Attachment.UsesIPAM(attachment.Whereabouts)
 		return Unlisted(r) && atRisk && !w.exposed.ended(pod, r)

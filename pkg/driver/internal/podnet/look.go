@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/cniresult"
+	"github.com/nadra-dev/nadra/pkg/cniexec"
 )
 
 // Address is an address of an interface in a namespace.
@@ -40,7 +40,7 @@ func (p *Reader) Look(path string) (State, error) { return p.look(path, true) }
 
 // Lacks returns what of the interfaces that plugins have made, with their addresses, the namespace does not have,
 // and which of the addresses another host has.
-func (s State) Lacks(made map[string]cniresult.Interface) []string {
+func (s State) Lacks(made map[string]cniexec.Interface) []string {
 	var out []string
 	for name, m := range made {
 		if !slices.Contains(s.Links, name) {

@@ -14,7 +14,7 @@ import (
 	"github.com/nadra-dev/nadra/internal/podns"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/cniresult"
+	"github.com/nadra-dev/nadra/pkg/cniexec"
 )
 
 // newNamespace makes a network namespace with two connected interfaces, and returns its path and what runs in it.
@@ -55,7 +55,7 @@ func newReader(tb testing.TB) *Reader {
 func TestLook(t *testing.T) {
 	path, do := newNamespace(t)
 	p := newReader(t)
-	made := map[string]cniresult.Interface{"net1": {IPs: []netip.Addr{netip.MustParseAddr("10.0.0.5"), netip.MustParseAddr("fd00::5")}}, "net2": {}}
+	made := map[string]cniexec.Interface{"net1": {IPs: []netip.Addr{netip.MustParseAddr("10.0.0.5"), netip.MustParseAddr("fd00::5")}}, "net2": {}}
 	lacks := func() []string {
 		t.Helper()
 		s, err := p.Look(path)
@@ -96,7 +96,7 @@ func TestLook(t *testing.T) {
 		t.Errorf("lacks %q", got)
 	}
 	do("ip addr del 10.0.0.5/24 dev net1; ip addr add fd00::5/64 dev net2") // net1 has it
-	made["net2"] = cniresult.Interface{IPs: []netip.Addr{netip.MustParseAddr("fd00::5")}}
+	made["net2"] = cniexec.Interface{IPs: []netip.Addr{netip.MustParseAddr("fd00::5")}}
 	delete(made, "net1")
 	eventually("the kernel does not find the duplicate", func() bool {
 		return slices.Equal(lacks(), []string{"address fd00::5 of interface net2 is another host's, too"})

@@ -1,8 +1,4 @@
-// Package podnet reads and changes the network namespaces of sandboxes:
-//
-//	podnet.go  interfaces and the default network
-//	look.go    addresses, and what is missing of an attachment
-//	routes.go  default routes
+// Package podnet reads and changes the network namespaces of sandboxes.
 package podnet
 
 import (

@@ -2,7 +2,7 @@ package publish
 
 import (
 	"github.com/nadra-dev/nadra/pkg/api/reason"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/cniresult"
+	"github.com/nadra-dev/nadra/pkg/cniexec"
 )
 
 // candidate is a network, and what decides whether this node publishes it.
@@ -57,7 +57,7 @@ func decide(c candidate) error {
 	case !c.status.answered && !c.status.overdue && !c.published:
 		return errStatusPending
 	case c.status.answered && c.status.err != nil:
-		return reason.Errorf(reason.PluginUnhealthy, "a plugin answers STATUS with an error: %s", cniresult.Message(c.status.err))
+		return reason.Errorf(reason.PluginUnhealthy, "a plugin answers STATUS with an error: %s", cniexec.Message(c.status.err))
 	}
 	return nil
 }

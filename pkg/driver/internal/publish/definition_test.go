@@ -13,7 +13,6 @@ import (
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/confdir"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 )
 
@@ -78,7 +77,7 @@ func TestNetworkOfAFile(t *testing.T) {
 	root := t.TempDir()
 	h := host{links: map[string]Link{"lan0": {}}, missing: func([]string) []string { return nil }}
 	empty, known := []*nadv1.NetworkAttachmentDefinition{drivertest.NAD("blue", "")}, definitions{}
-	find := func() *definition { return known.of(empty, confdir.New(root, "/net.d").Find)[0] }
+	find := func() *definition { return known.of(empty, NewConfDir(root, "/net.d").Find)[0] }
 	if err := h.check(find()); reason.Of(err) != reason.ConfigMissing || !strings.Contains(err.Error(), "/net.d") {
 		t.Errorf("without a file: %v", err)
 	}

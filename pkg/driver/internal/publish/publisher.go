@@ -17,7 +17,6 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/background"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/confdir"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/slicewriter"
 )
 
@@ -42,7 +41,7 @@ type Options struct {
 	Missing func(pluginTypes []string) []string
 	BinDirs []string
 	// Conf has the configurations of NADs that have none.
-	Conf confdir.Dir
+	Conf ConfDir
 	// Owned reports whether the node's networks are nadra's.
 	Owned func() bool
 	// OtherPools returns the resource pools of which other drivers have devices here.

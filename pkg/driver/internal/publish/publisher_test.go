@@ -20,7 +20,6 @@ import (
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/background"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/confdir"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/slicewriter"
 )
@@ -48,7 +47,7 @@ func newBench(t testing.TB, changes ...func(*Options)) *bench {
 		Links:      func() (map[string]Link, error) { return b.hostLinks, nil },
 		Missing:    func([]string) []string { return nil },
 		BinDirs:    []string{"/opt/cni/bin"},
-		Conf:       confdir.New(t.TempDir(), "/net.d"),
+		Conf:       NewConfDir(t.TempDir(), "/net.d"),
 		Owned:      func() bool { return b.owned },
 		OtherPools: func() map[string]bool { return b.others },
 		Status:     func(context.Context, json.RawMessage) error { return nil },

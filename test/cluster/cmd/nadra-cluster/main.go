@@ -1,8 +1,4 @@
 // Command nadra-cluster starts and stops the test cluster and gives access to it.
-//
-//	access.go     status, exec, kubectl and load
-//	lifecycle.go  build, up, down and prune, and the first process of a machine
-//	main.go       arguments and exit status
 package main
 
 import (

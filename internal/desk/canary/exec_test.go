@@ -1,0 +1,106 @@
+package canary
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"golang.org/x/net/websocket"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// channels of the protocol v5.channel.k8s.io.
+const (
+	stdout = 1
+	stderr = 2
+	status = 3
+)
+
+// streaming starts an API server that answers exec with messages. Each begins with the
+// number of its channel.
+func streaming(t *testing.T, messages ...string) (Exec, *http.Request) {
+	t.Helper()
+	var request http.Request
+	server := httptest.NewServer(websocket.Server{
+		Handshake: func(c *websocket.Config, r *http.Request) error {
+			request = *r
+			c.Protocol = []string{"v5.channel.k8s.io"}
+			return nil
+		},
+		Handler: func(ws *websocket.Conn) {
+			ws.PayloadType = websocket.BinaryFrame
+			for _, m := range messages {
+				if _, err := ws.Write([]byte(m)); err != nil {
+					t.Error(err)
+				}
+			}
+			if err := ws.WriteClose(1000); err != nil {
+				t.Error(err)
+			}
+		},
+	})
+	t.Cleanup(server.Close)
+	return execTo(t, server.URL), &request
+}
+
+func execTo(t *testing.T, url string) Exec {
+	t.Helper()
+	config := &rest.Config{Host: url}
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return NewExec(config, kube)
+}
+
+func message(channel byte, text string) string { return string(channel) + text }
+
+var aPod = Pod{Namespace: "a", Name: "nadra-canary-x"}
+
+func TestExec(t *testing.T) {
+	exec, request := streaming(t, message(stdout, "half of "), message(stdout, "an answer\n"), message(status, `{"status":"Success"}`))
+	got, err := exec(t.Context(), aPod, "/nadra-node", "canary", "inspect")
+	if err != nil || string(got) != "half of an answer\n" {
+		t.Errorf("%q, %v", got, err)
+	}
+	query := request.URL.Query()
+	if request.URL.Path != "/api/v1/namespaces/a/pods/nadra-canary-x/exec" || query.Get("container") != Container || !slices.Equal(query["command"], []string{"/nadra-node", "canary", "inspect"}) {
+		t.Errorf("it requests %s", request.URL)
+	}
+}
+
+// The error of a failed program has its output.
+func TestExecFails(t *testing.T) {
+	exec, _ := streaming(t, message(stderr, "no such flag\n"),
+		message(status, `{"status":"Failure","reason":"NonZeroExitCode","message":"command terminated with non-zero exit code","details":{"causes":[{"reason":"ExitCode","message":"2"}]}}`))
+	_, err := exec(t.Context(), aPod, "/nadra-node", "canary", "inspect")
+	if err == nil || !strings.Contains(err.Error(), "pod nadra-canary-x: ") || !strings.Contains(err.Error(), "no such flag") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+// If WebSocket is refused, SPDY is tried.
+func TestExecFallsBack(t *testing.T) {
+	var mu sync.Mutex
+	var tried []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		tried = append(tried, r.Method+" "+strings.ToLower(r.Header.Get("Upgrade")))
+		http.Error(w, "no right to create pods/exec", http.StatusForbidden)
+	}))
+	t.Cleanup(server.Close)
+	_, err := execTo(t, server.URL)(t.Context(), aPod, "/nadra-node", "canary", "inspect")
+	if err == nil || !strings.Contains(err.Error(), "pod nadra-canary-x: ") {
+		t.Errorf("the error is %v", err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if !slices.Equal(tried, []string{"GET websocket", "POST spdy/3.1"}) {
+		t.Errorf("it tried %q", tried)
+	}
+}

@@ -1,0 +1,112 @@
+package cleanup
+
+import (
+	"fmt"
+	"github.com/nadra-dev/nadra/internal/orphan"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/translate"
+)
+
+// Annotations of claims that Kubernetes creates for pods.
+const (
+	fromTemplate = "resource.kubernetes.io/pod-claim-name"
+	fromExtended = "resource.kubernetes.io/extended-resource-claim"
+)
+
+// Facts are the cluster's objects. Pods must be read after all others, so that objects of
+// a new pod are not taken for orphans.
+type Facts struct {
+	Claims    []resourceapi.ResourceClaim
+	Templates []resourceapi.ResourceClaimTemplate
+	// Workloads are the pod templates of the cluster's workloads, by namespace.
+	Workloads    map[string][]corev1.PodSpec
+	Pools        []Pool
+	Reservations []Reserved
+	Pods         []corev1.Pod
+	Now          time.Time
+}
+
+// Objects returns the cluster's objects that are orphans, and not younger than olderThan.
+func Objects(f Facts, olderThan time.Duration, s Sandboxes) []orphan.Orphan {
+	uids, names := map[types.UID]bool{}, map[string]bool{}
+	used := map[string]bool{} // templates, by namespace/name
+	for i := range f.Pods {
+		p := &f.Pods[i]
+		uids[p.UID], names[p.Namespace+"/"+p.Name] = true, true
+		for _, t := range translate.AllTemplates(&p.Spec) {
+			used[p.Namespace+"/"+t] = true
+		}
+	}
+	for namespace, specs := range f.Workloads {
+		for i := range specs {
+			for _, t := range translate.AllTemplates(&specs[i]) {
+				used[namespace+"/"+t] = true
+			}
+		}
+	}
+	var out []orphan.Orphan
+	for i := range f.Claims {
+		if c := &f.Claims[i]; f.Now.Sub(c.CreationTimestamp.Time) >= olderThan && claimOrphan(c, uids) {
+			out = append(out, claimOf(c))
+		}
+	}
+	for i := range f.Templates {
+		t := &f.Templates[i]
+		if name := t.Namespace + "/" + t.Name; f.Now.Sub(t.CreationTimestamp.Time) >= olderThan && translate.Collectable(t) && !used[name] {
+			out = append(out, orphan.Orphan{Kind: orphan.Template, Object: name, Why: "admission created it, and neither a pod nor a workload refers to it", Action: orphan.Delete})
+		}
+	}
+	out = append(out, leases(f, names, s)...)
+	orphan.Sort(out)
+	return out
+}
+
+// claimOrphan reports whether a claim has devices of nadra, and Kubernetes created it for a
+// pod that is gone. A claim that a person created may wait for pods.
+func claimOrphan(c *resourceapi.ResourceClaim, pods map[types.UID]bool) bool {
+	owner := metav1.GetControllerOf(c)
+	_, template := c.Annotations[fromTemplate]
+	_, extended := c.Annotations[fromExtended]
+	if owner == nil || owner.Kind != "Pod" || !template && !extended || pods[owner.UID] || !OfNadra(c) {
+		return false
+	}
+	for _, r := range c.Status.ReservedFor {
+		if !attachment.IsPod(r) || pods[r.UID] {
+			return false
+		}
+	}
+	return true
+}
+
+// OfNadra reports whether a claim has devices of nadra.
+func OfNadra(c *resourceapi.ResourceClaim) bool {
+	if c.Status.Allocation == nil {
+		return false
+	}
+	for _, r := range c.Status.Allocation.Devices.Results {
+		if r.Driver == v1alpha1.DriverName {
+			return true
+		}
+	}
+	return false
+}
+
+func claimOf(c *resourceapi.ResourceClaim) orphan.Orphan {
+	owner := metav1.GetControllerOf(c)
+	o := orphan.Orphan{
+		Kind: orphan.Claim, Object: c.Namespace + "/" + c.Name, Pod: c.Namespace + "/" + owner.Name,
+		Why: fmt.Sprintf("its pod (UID %s) is gone, and no other pod has reserved it", owner.UID), Action: orphan.Delete,
+	}
+	if !c.DeletionTimestamp.IsZero() {
+		o.Action, o.Why = orphan.None, o.Why+fmt.Sprintf("; it is being deleted, and waits for finalizers %v", c.Finalizers)
+	}
+	return o
+}

@@ -1,0 +1,96 @@
+package cleanup
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/nadra-dev/nadra/internal/kube"
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+)
+
+// whereabouts is the API group of whereabouts.
+var whereabouts = schema.GroupVersion{Group: "whereabouts.cni.cncf.io", Version: "v1alpha1"}
+
+// objects reads all objects but the pods.
+func (c Cleaner) objects(ctx context.Context) (Facts, error) {
+	var f Facts
+	resources := c.Kube.ResourceV1()
+	err := kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(resources.ResourceClaims(c.Namespace).List),
+		func(o *resourceapi.ResourceClaim) { f.Claims = append(f.Claims, *o) })
+	if err != nil {
+		return f, fmt.Errorf("listing ResourceClaims: %w", err)
+	}
+	ours := metav1.ListOptions{LabelSelector: v1alpha1.ManagedByLabel + "=" + v1alpha1.Controller}
+	err = kube.EachItem(ctx, ours, kube.PagesOf(resources.ResourceClaimTemplates(c.Namespace).List),
+		func(o *resourceapi.ResourceClaimTemplate) { f.Templates = append(f.Templates, *o) })
+	if err != nil {
+		return f, fmt.Errorf("listing ResourceClaimTemplates: %w", err)
+	}
+	if len(f.Templates) > 0 {
+		if f.Workloads, err = kube.PodSpecs(ctx, c.Kube, c.Namespace); err != nil {
+			return f, err
+		}
+	}
+	return f, c.whereabouts(ctx, &f)
+}
+
+// whereabouts reads the pools and reservations of whereabouts.
+func (c Cleaner) whereabouts(ctx context.Context, f *Facts) error {
+	err := c.each(ctx, "ippools", func(o *unstructured.Unstructured) {
+		pool := Pool{Namespace: o.GetNamespace(), Name: o.GetName(), Allocations: map[string]Allocation{}}
+		pool.Range, _, _ = unstructured.NestedString(o.Object, "spec", "range")
+		all, _, _ := unstructured.NestedMap(o.Object, "spec", "allocations")
+		for key, value := range all {
+			if fields, ok := value.(map[string]any); ok {
+				pool.Allocations[key] = allocation(fields, "id")
+			}
+		}
+		f.Pools = append(f.Pools, pool)
+	})
+	if err != nil {
+		return err
+	}
+	return c.each(ctx, "overlappingrangeipreservations", func(o *unstructured.Unstructured) {
+		fields, _, _ := unstructured.NestedMap(o.Object, "spec")
+		f.Reservations = append(f.Reservations, Reserved{
+			Namespace: o.GetNamespace(), Name: o.GetName(), Allocation: allocation(fields, "containerid"),
+		})
+	})
+}
+
+func allocation(fields map[string]any, id string) Allocation {
+	text := func(name string) string {
+		s, _ := fields[name].(string)
+		return s
+	}
+	return Allocation{ID: text(id), Pod: text("podref"), IfName: text("ifname")}
+}
+
+// each calls do for each object of a kind of whereabouts. A cluster without whereabouts
+// has none.
+func (c Cleaner) each(ctx context.Context, resource string, do func(*unstructured.Unstructured)) error {
+	client := c.Dynamic.Resource(whereabouts.WithResource(resource))
+	err := kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(client.List), do)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("listing %s of whereabouts: %w", resource, err)
+	}
+	return nil
+}
+
+// pods reads the pods of all namespaces, because a pool has addresses of pods of any
+// namespace.
+func (c Cleaner) pods(ctx context.Context) ([]corev1.Pod, error) {
+	var out []corev1.Pod
+	err := kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(c.Kube.CoreV1().Pods("").List), func(p *corev1.Pod) { out = append(out, *p) })
+	if err != nil {
+		return nil, fmt.Errorf("listing pods: %w", err)
+	}
+	return out, nil
+}

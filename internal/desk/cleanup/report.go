@@ -1,0 +1,40 @@
+package cleanup
+
+import "github.com/nadra-dev/nadra/internal/orphan"
+
+// APIVersion and ReportKind identify a Report.
+const (
+	APIVersion = "nadra.dev/v1alpha1"
+	ReportKind = "CleanupReport"
+)
+
+// Report is the report of a cluster.
+type Report struct {
+	APIVersion string          `json:"apiVersion"`
+	Kind       string          `json:"kind"`
+	Orphans    []orphan.Orphan `json:"orphans"`
+	// Refused are the nodes that were not judged, with the reason of each.
+	Refused []NodeProblem `json:"refused,omitempty"`
+	// Errors are the errors of reading parts of nodes.
+	Errors []NodeProblem `json:"errors,omitempty"`
+	// Nodes is the number of judged nodes. Kept is the sum of their Kept.
+	Nodes int `json:"nodes"`
+	Kept  int `json:"kept"`
+}
+
+// NodeProblem is a problem of a node.
+type NodeProblem struct {
+	Node    string `json:"node"`
+	Message string `json:"message"`
+}
+
+// Failed counts the orphans that could not be freed.
+func (r Report) Failed() int {
+	n := 0
+	for _, o := range r.Orphans {
+		if o.Error != "" {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,169 @@
+package cleanup
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
+	nadfake "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/client/clientset/versioned/fake"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/nadra-dev/nadra/internal/nodepod"
+	"github.com/nadra-dev/nadra/internal/orphan"
+)
+
+// world returns a cluster with two nodes and an IPPool. A node without an answer fails.
+func world(t *testing.T, answers map[string]orphan.NodeReport) (Cleaner, *fake.Clientset) {
+	t.Helper()
+	kube := fake.NewSimpleClientset(
+		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}},
+		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-2"}},
+		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "edge"}, Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{OperatingSystem: "windows"}}},
+	)
+	var mu sync.Mutex // guards nodes
+	nodes := map[string]string{}
+	kube.PrependReactor("create", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		p := a.(clienttesting.CreateAction).GetObject().(*corev1.Pod)
+		p.Status.Phase = corev1.PodSucceeded
+		mu.Lock()
+		defer mu.Unlock()
+		nodes[p.Name] = p.Spec.NodeName
+		return false, nil, nil
+	})
+	pool := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": whereabouts.String(), "kind": "IPPool", "metadata": map[string]any{"namespace": "kube-system", "name": "pool"},
+		"spec": map[string]any{"range": "10.0.0.0/24", "allocations": map[string]any{
+			"1": map[string]any{"id": "gone", "podref": "a/gone"}, "2": map[string]any{"id": "runs", "podref": "a/forced"},
+		}},
+	}}
+	nads := nadfake.NewSimpleClientset()
+	_, err := nads.K8sCniCncfIoV1().NetworkAttachmentDefinitions("a").Create(t.Context(), &nadv1.NetworkAttachmentDefinition{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "blue"},
+		Spec:       nadv1.NetworkAttachmentDefinitionSpec{Config: `{"cniVersion":"1.0.0","type":"macvlan","ipam":{"type":"host-local","dataDir":"/data","subnet":"10.0.0.0/24"}}`},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := Cleaner{
+		Kube: kube,
+		NADs: nads,
+		Dynamic: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
+			whereabouts.WithResource("ippools"): "IPPoolList", whereabouts.WithResource("overlappingrangeipreservations"): "OverlappingRangeIPReservationList",
+		}, pool),
+		OlderThan: time.Minute,
+	}
+	c.Pods = &nodepod.Runner{Kube: kube, Namespace: "nadra", Image: "nadra-node:dev", Timeout: time.Minute, Raw: func(_ context.Context, path string) ([]byte, error) {
+		pod := strings.Split(path, "/")[6]
+		mu.Lock()
+		defer mu.Unlock()
+		answer, known := answers[nodes[pod]]
+		if !known {
+			return nil, errors.New("no log")
+		}
+		return json.Marshal(answer)
+	}}
+	return c, kube
+}
+
+func both() map[string]orphan.NodeReport {
+	lease := orphan.Orphan{Kind: orphan.HostLocal, Object: "/l/10.0.0.5", Pod: "b/x", Action: orphan.Release}
+	return map[string]orphan.NodeReport{"node-1": {Sandboxes: []string{"runs"}}, "node-2": {Orphans: []orphan.Orphan{lease}, Kept: 2}}
+}
+
+// actions returns the actions by node and object.
+func actions(r Report) map[string]orphan.Action {
+	out := map[string]orphan.Action{}
+	for _, o := range r.Orphans {
+		out[o.Node+" "+o.Object] = o.Action
+	}
+	return out
+}
+
+func TestFind(t *testing.T) {
+	const one, lease = " kube-system/pool#1", "node-2 /l/10.0.0.5"
+	silent := both()
+	delete(silent, "node-1")
+	for name, tt := range map[string]struct {
+		answers map[string]orphan.NodeReport
+		change  func(*Cleaner)
+		want    map[string]orphan.Action
+		refused int
+	}{
+		"all nodes answer": {both(), func(*Cleaner) {}, map[string]orphan.Action{one: orphan.Release, lease: orphan.Release}, 0},
+		// The running sandbox may be on the node that does not answer.
+		"a node does not":       {silent, func(*Cleaner) {}, map[string]orphan.Action{one: orphan.None, " kube-system/pool#2": orphan.None, lease: orphan.Release}, 1},
+		"only one is inspected": {both(), func(c *Cleaner) { c.Only = []string{"node-1"} }, map[string]orphan.Action{one: orphan.None}, 0},
+		"none is":               {both(), func(c *Cleaner) { c.Pods = nil }, map[string]orphan.Action{one: orphan.None, " kube-system/pool#2": orphan.None}, 0},
+		"of one namespace":      {both(), func(c *Cleaner) { c.Namespace = "b" }, map[string]orphan.Action{lease: orphan.Release}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, kube := world(t, tt.answers)
+			tt.change(&c)
+			r, err := c.Find(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, actions(r)); diff != "" || len(r.Refused) != tt.refused {
+				t.Errorf("refused %v\n%s", r.Refused, diff)
+			}
+			left, err := kube.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
+			if err != nil || len(left.Items) > 0 {
+				t.Errorf("%d pods are left, %v", len(left.Items), err)
+			}
+		})
+	}
+}
+
+// Only pods that free orphans have the rights to. With a namespace, no pod does.
+func TestPodsOnNodes(t *testing.T) {
+	for name, tt := range map[string]struct {
+		namespace string
+		run       func(Cleaner, context.Context) (Report, error)
+		apply     bool
+	}{
+		"finding": {"", Cleaner.Find, false}, "freeing": {"", Cleaner.Free, true}, "freeing of one namespace": {"b", Cleaner.Free, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, kube := world(t, both())
+			c.Namespace = tt.namespace
+			var mu sync.Mutex
+			var made []*corev1.Pod
+			kube.PrependReactor("create", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				made = append(made, a.(clienttesting.CreateAction).GetObject().(*corev1.Pod).DeepCopy())
+				return false, nil, nil
+			})
+			if _, err := tt.run(c, t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if len(made) != 2 {
+				t.Fatalf("%d pods", len(made))
+			}
+			for _, p := range made {
+				container := p.Spec.Containers[0]
+				rights := container.SecurityContext.Capabilities.Add
+				if applies := slices.Contains(container.Args, "--apply"); applies != tt.apply || slices.Contains(rights, "SYS_CHROOT") != tt.apply || container.VolumeMounts[0].ReadOnly == tt.apply {
+					t.Errorf("pod %v, with %v", container.Args, rights)
+				}
+				if !slices.Contains(container.Args, "--network-dirs=/data/blue") {
+					t.Errorf("it does not know the networks: %v", container.Args)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,83 @@
+package cleanup
+
+import (
+	"fmt"
+	"github.com/nadra-dev/nadra/internal/orphan"
+	"math/big"
+	"net/netip"
+	"strings"
+)
+
+// Pool is an IPPool of whereabouts.
+type Pool struct {
+	Namespace, Name, Range string
+	// Allocations are by key: the offset from the range's first address.
+	Allocations map[string]Allocation
+}
+
+// Allocation is an address that whereabouts assigned.
+type Allocation struct {
+	// ID is the sandbox' ID, Pod is NAMESPACE/NAME.
+	ID, Pod, IfName string
+}
+
+// Reserved is an OverlappingRangeIPReservation.
+type Reserved struct {
+	Namespace, Name string
+	Allocation
+}
+
+// Sandboxes are the sandboxes of all nodes' container runtimes. A pod that was deleted by
+// force is gone from the API server, and may still run.
+type Sandboxes struct {
+	IDs map[string]bool
+	// Unknown explains why some are missing; empty if IDs is complete.
+	Unknown string
+}
+
+// leases returns the addresses whose pod is gone, and whose sandbox no node has. It leaves
+// out addresses of a pod that was recreated under its name: its new sandbox may have taken
+// them over.
+func leases(f Facts, pods map[string]bool, s Sandboxes) []orphan.Orphan {
+	var out []orphan.Orphan
+	judge := func(a Allocation, o orphan.Orphan) {
+		if !strings.Contains(a.Pod, "/") || pods[a.Pod] || s.IDs[a.ID] {
+			return
+		}
+		o.Pod, o.Sandbox, o.Why = a.Pod, a.ID, "its pod is gone, and no node has its sandbox"
+		if s.Unknown != "" || a.ID == "" {
+			o.Action, o.Why = orphan.None, "its pod is gone; it is unknown whether its sandbox is: "+s.Unknown
+			if a.ID == "" {
+				o.Why = "its pod is gone; it is unknown whether its sandbox is: the allocation does not name it"
+			}
+		}
+		out = append(out, o)
+	}
+	for _, p := range f.Pools {
+		for key, a := range p.Allocations {
+			judge(a, orphan.Orphan{Kind: orphan.Whereabouts, Object: p.Namespace + "/" + p.Name + "#" + key, Network: p.Range, Address: p.address(key), Action: orphan.Release})
+		}
+	}
+	for _, r := range f.Reservations {
+		judge(r.Allocation, orphan.Orphan{Kind: orphan.Reservation, Object: r.Namespace + "/" + r.Name, Address: r.Name, Action: orphan.Delete})
+	}
+	return out
+}
+
+// address returns the address of a key, or the key itself if the range is invalid.
+func (p Pool) address(key string) string {
+	prefix, err := netip.ParsePrefix(p.Range)
+	distance, ok := new(big.Int).SetString(key, 10)
+	if err != nil || !ok || distance.Sign() < 0 {
+		return fmt.Sprintf("#%s", key)
+	}
+	first := prefix.Masked().Addr().AsSlice()
+	sum := new(big.Int).Add(new(big.Int).SetBytes(first), distance).Bytes()
+	if len(sum) > len(first) {
+		return fmt.Sprintf("#%s", key)
+	}
+	out := make([]byte, len(first))
+	copy(out[len(first)-len(sum):], sum)
+	addr, _ := netip.AddrFromSlice(out)
+	return addr.String()
+}

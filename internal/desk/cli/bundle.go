@@ -1,0 +1,161 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nadra-dev/nadra/internal/desk/bundle"
+	"github.com/nadra-dev/nadra/internal/desk/doctor"
+)
+
+const bundleHelp = `Write a redacted support archive: the facts of doctor, nadra's own objects, logs
+and metrics, networks, claims, pods with networks and their events, attachments,
+and the progress of an upgrade.
+
+It never reads Secrets, and has only listed fields: names, types, versions, states and
+the usual keys of CNI configurations. Of other fields it has the type and the length, of
+messages only reason codes and well-known phrases. --hide-addresses replaces IP and MAC
+addresses by pseudonyms. README.md in the archive lists its contents, how much was left
+out, and what could not be read and why.
+
+It only reads, unless --probe runs a short-lived pod on each node.`
+
+const bundleExamples = `  # the current namespace, or all namespaces
+  kubectl nadra bundle -o bundle.tar.gz
+  kubectl nadra bundle -A -o bundle.tar.gz --hide-addresses
+  # only some nodes of a large cluster, with probe pods on them
+  kubectl nadra bundle -A --nodes worker-3,worker-4 --probe --since 15m
+  # read the summary at once
+  kubectl nadra bundle -o - | tar -xzO nadra-bundle/README.md`
+
+type bundleOptions struct {
+	*app
+	out, stateNamespace         string
+	nodes                       []string
+	since                       time.Duration
+	allNamespaces, hide, probed bool
+	quiet                       bool
+	pods                        nodeFlags
+}
+
+func (a *app) bundle() *cobra.Command {
+	o := &bundleOptions{app: a}
+	command := &cobra.Command{
+		Use:     "bundle",
+		Short:   "Write a redacted support archive",
+		Long:    bundleHelp,
+		Example: bundleExamples,
+		Args:    cobra.NoArgs,
+		RunE:    func(command *cobra.Command, _ []string) error { return o.run(command.Context()) },
+	}
+	flags := command.Flags()
+	flags.StringVarP(&o.out, "output", "o", "nadra-bundle.tar.gz", "file to write to; - is standard output")
+	flags.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "include pods, claims and networks of all namespaces")
+	flags.DurationVar(&o.since, "since", time.Hour, "age of the oldest logs")
+	flags.StringSliceVar(&o.nodes, "nodes", nil, "include only these nodes and the driver on them")
+	flags.BoolVar(&o.hide, "hide-addresses", false, "replace IP and MAC addresses by pseudonyms")
+	flags.BoolVar(&o.probed, "probe", false, "also run a short-lived pod on each node that reports what it has")
+	o.pods.addPods(flags)
+	flags.StringVar(&o.stateNamespace, "state-namespace", "nadra-system", "namespace of the upgrade's state")
+	flags.BoolVarP(&o.quiet, "quiet", "q", false, "print no totals and no progress")
+	return command
+}
+
+func (o *bundleOptions) run(ctx context.Context) error {
+	if o.since <= 0 {
+		return fmt.Errorf("--since is %s: it must be more than zero", o.since)
+	}
+	if err := o.pods.check(); err != nil {
+		return err
+	}
+	cluster, err := o.reader()
+	if err != nil {
+		return err
+	}
+	archive := &bundle.Bundle{Head: bundle.Head{
+		Client: clientVersions().Client, Namespace: cluster.Namespace, Since: o.since.String(), Nodes: o.nodes, HiddenAddresses: o.hide,
+	}}
+	if err := archive.AddValue("version.json", "the client's version", "Version", clientVersions()); err != nil {
+		return err
+	}
+	progress := newProgress(o.ErrOut, o.quiet)
+	cluster.Progress = func(what string) { progress.say("Reading %s", what) }
+	if cluster.Probe != nil {
+		cluster.Probe.Cluster = cluster.Cluster
+	}
+	err = cluster.Collect(ctx, archive)
+	progress.stop()
+	if err != nil {
+		return err
+	}
+	var content bytes.Buffer
+	index, err := archive.Write(&content)
+	if err != nil {
+		return err
+	}
+	if err := o.write(content.Bytes()); err != nil {
+		return err
+	}
+	if !o.quiet {
+		o.summarize(index, content.Len())
+	}
+	return nil
+}
+
+// reader returns the reader of the cluster for the flags.
+func (o *bundleOptions) reader() (bundle.Cluster, error) {
+	c := bundle.Cluster{Since: o.since, StateNamespace: o.stateNamespace}
+	var err error
+	if c.Cluster, err = o.cluster.connect(giveKubeconfig); err != nil {
+		return c, err
+	}
+	c.Nodes = o.nodes
+	if !o.allNamespaces {
+		if c.Namespace, _, err = o.cluster.ToRawKubeConfigLoader().Namespace(); err != nil {
+			return c, fmt.Errorf("finding the namespace: %w", err)
+		}
+	}
+	if o.probed {
+		c.Probe = &doctor.Probe{Namespace: o.pods.namespace, Image: o.pods.image, Timeout: o.pods.timeout, Poll: podPoll}
+	}
+	return c, nil
+}
+
+// write writes the archive. Other users of the machine cannot read the file.
+func (o *bundleOptions) write(content []byte) error {
+	var err error
+	if o.out == "-" {
+		_, err = o.Out.Write(content)
+	} else {
+		err = writeFile(o.out, content, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("writing the bundle: %w", err)
+	}
+	return nil
+}
+
+// summarize prints the archive's size and gaps.
+func (o *bundleOptions) summarize(index *bundle.Index, size int) {
+	removed := 0
+	for _, n := range index.Redacted {
+		removed += n
+	}
+	say := func(w io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(w, format+"\n", args...) }
+	if o.out != "-" {
+		say(o.ErrOut, "Wrote %s: %s, %d bytes.", o.out, plural(len(index.Files), "file"), size)
+	}
+	say(o.ErrOut, "Left out %s.", plural(removed, "value"))
+	for _, g := range index.Gaps {
+		remedy := ""
+		if g.Remedy != "" {
+			remedy = ": " + g.Remedy
+		}
+		say(o.ErrOut, "Not read: %s: %s%s", g.What, g.Reason, remedy)
+	}
+}

@@ -1,0 +1,196 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nadra-dev/nadra/internal/desk/cleanup"
+	"github.com/nadra-dev/nadra/internal/desk/doctor"
+	"github.com/nadra-dev/nadra/internal/desk/report"
+)
+
+const cleanupHelp = `Find orphans, which deleted pods have left behind, and free them with --apply:
+claims, templates of the webhook, addresses of whereabouts and host-local,
+attachments in the caches of libcni, files of Multus. Settings that virtual
+functions still have are only reported.
+
+Without --apply nothing is changed. A short-lived pod on each node asks the
+container runtime by NRI for its sandboxes, and the kernel for its addresses; a
+node whose runtime does not answer is refused. Resources that a running sandbox
+may use are never touched, and those of the cluster's default network only with
+--all-cni.
+
+With -n only orphans of one namespace are listed, and none on nodes are freed.`
+
+const cleanupExamples = `  # list all orphans
+  kubectl nadra cleanup
+  # free them
+  kubectl nadra cleanup --apply
+  # without pods on nodes; addresses of whereabouts are then only reported
+  kubectl nadra cleanup --no-nodes -o json`
+
+type cleanupOptions struct {
+	*app
+	nodes              nodeFlags
+	only               []string
+	allNamespaces      bool
+	noNodes, allCNI    bool
+	apply, dryRun, yes bool
+	olderThan          time.Duration
+	format             formatFlag
+	failOn             failOn
+}
+
+func (a *app) cleanup() *cobra.Command {
+	o := &cleanupOptions{app: a}
+	command := &cobra.Command{
+		Use:     "cleanup",
+		Short:   "Find and free what deleted pods have left behind",
+		Long:    cleanupHelp,
+		Example: cleanupExamples,
+		Args:    cobra.NoArgs,
+		RunE:    func(command *cobra.Command, _ []string) error { return o.run(command.Context()) },
+	}
+	flags := command.Flags()
+	o.nodes.addPods(flags)
+	flags.StringSliceVar(&o.only, "node", nil, "search only these nodes")
+	flags.BoolVar(&o.noNodes, "no-nodes", false, "search only the cluster's objects")
+	flags.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "search all namespaces, which is the default without -n")
+	flags.BoolVar(&o.allCNI, "all-cni", false, "also free orphans of the cluster's default network")
+	flags.BoolVar(&o.dryRun, "dry-run", true, "only report what would be freed; the opposite of --apply")
+	flags.BoolVar(&o.apply, "apply", false, "free the orphans")
+	flags.BoolVarP(&o.yes, "yes", "y", false, "do not ask for confirmation")
+	flags.DurationVar(&o.olderThan, "older-than", 10*time.Minute, "ignore orphans that are younger")
+	o.format.addFlag(command, report.Cleanup.Names())
+	o.failOn.addFlag(flags)
+	command.PreRunE = func(command *cobra.Command, _ []string) error {
+		if o.apply && command.Flags().Changed("dry-run") && o.dryRun {
+			return errors.New("--apply and --dry-run contradict each other: give one of them")
+		}
+		o.apply = o.apply || !o.dryRun
+		return nil
+	}
+	return command
+}
+
+func (o *cleanupOptions) check() error {
+	switch {
+	case o.noNodes && len(o.only) > 0:
+		return errors.New("--node names nodes: leave out --no-nodes")
+	case o.allNamespaces && o.namespace() != "":
+		return errors.New("-n names a namespace: leave out -A")
+	case o.olderThan < 0:
+		return fmt.Errorf("--older-than is %s: it must not be negative", o.olderThan)
+	}
+	return o.nodes.check()
+}
+
+// namespace returns the namespace of -n, or "" for all.
+func (o *cleanupOptions) namespace() string {
+	if n := o.cluster.Namespace; n != nil {
+		return *n
+	}
+	return ""
+}
+
+func (o *cleanupOptions) run(ctx context.Context) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	cleaner, err := o.cleaner(ctx)
+	if err != nil {
+		return err
+	}
+	if !o.apply {
+		found, err := cleaner.Find(ctx)
+		if err != nil {
+			return err
+		}
+		return o.report(found)
+	}
+	if !o.yes {
+		if err := o.confirm(ctx, cleaner); err != nil {
+			return err
+		}
+	}
+	freed, err := cleaner.Free(ctx)
+	if err != nil {
+		return err
+	}
+	return o.report(freed)
+}
+
+// confirm shows the orphans and asks for confirmation.
+func (o *cleanupOptions) confirm(ctx context.Context, cleaner *cleanup.Cleaner) error {
+	ask := &runFlags{app: o.app, dryRun: "none"}
+	if err := ask.askable(); err != nil {
+		return err
+	}
+	found, err := cleaner.Find(ctx)
+	if err != nil {
+		return err
+	}
+	if err := report.Cleanup.Write(o.ErrOut, "table", found); err != nil {
+		return err
+	}
+	return ask.confirm("Free these orphans?")
+}
+
+// report writes the report and returns an error with the exit code.
+func (o *cleanupOptions) report(r cleanup.Report) error {
+	if err := report.Cleanup.Write(o.Out, o.format.value, r); err != nil {
+		return err
+	}
+	switch n := r.Failed(); {
+	case n > 0:
+		return fmt.Errorf("%d of %d orphans could not be freed: the report says why", n, len(r.Orphans))
+	case len(r.Refused) > 0:
+		_, _ = fmt.Fprintf(o.ErrOut, "refused: nodes that could not be checked: %d\n", len(r.Refused))
+		return exitError(CodeRefused)
+	}
+	left := 0
+	for _, orphan := range r.Orphans {
+		if !orphan.Done {
+			left++
+		}
+	}
+	return o.failOn.verdict(left, 0)
+}
+
+// cleaner returns the cleaner for the flags.
+func (o *cleanupOptions) cleaner(ctx context.Context) (*cleanup.Cleaner, error) {
+	cluster, err := o.cluster.connect(giveKubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	out := &cleanup.Cleaner{
+		Kube: cluster.Kube, NADs: cluster.NADs, Dynamic: cluster.Dynamic,
+		Only: o.only, Namespace: o.namespace(), OlderThan: o.olderThan, AllCNI: o.allCNI,
+	}
+	if o.noNodes {
+		return out, nil
+	}
+	if out.Pods, err = o.nodes.pods(ctx, cluster.Kube); err != nil {
+		return nil, err
+	}
+	driver, _, err := driverImage(ctx, cluster.Kube, o.nodes.image)
+	if err == nil && driver != nil {
+		out.NodeArgs = nodeArgs(driver)
+	}
+	return out, err
+}
+
+// nodeArgs returns the driver's flags for sockets and directories on the node.
+func nodeArgs(driver *doctor.Nadra) []string {
+	var out []string
+	for _, name := range []string{"nri-socket", "cni-bin-dirs", "state-dir"} {
+		if value := driver.Flag(name, ""); value != "" {
+			out = append(out, "--"+name+"="+value)
+		}
+	}
+	return out
+}

@@ -1,0 +1,80 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	nadclient "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/client/clientset/versioned"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/nadra-dev/nadra/internal/desk/doctor"
+	"github.com/nadra-dev/nadra/internal/desk/inspect"
+)
+
+// clusterFlags are the flags that select the cluster.
+type clusterFlags struct{ *genericclioptions.ConfigFlags }
+
+// giveKubeconfig is the remedy of commands that need a cluster.
+const giveKubeconfig = "give a kubeconfig"
+
+// config returns the configuration of clients for the cluster of the flags. remedy says what to give without one.
+func (f *clusterFlags) config(remedy string) (*rest.Config, error) {
+	config, err := f.ToRESTConfig()
+	if err != nil {
+		return nil, fmt.Errorf("finding the cluster: %w: %s", err, remedy)
+	}
+	config.QPS, config.Burst = 50, 100 // the default limit is for controllers
+	return config, nil
+}
+
+// contextName returns the name of the cluster's context, for people.
+func (f *clusterFlags) contextName() string {
+	if name := f.Context; name != nil && *name != "" {
+		return *name
+	}
+	raw, err := f.ToRawKubeConfigLoader().RawConfig()
+	if err != nil {
+		return ""
+	}
+	return raw.CurrentContext
+}
+
+// connect returns clients for the cluster of the flags.
+func (f *clusterFlags) connect(remedy string) (doctor.Cluster, error) {
+	c := doctor.Cluster{Name: f.contextName()}
+	config, err := f.config(remedy)
+	if err != nil {
+		return c, err
+	}
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return c, fmt.Errorf("connecting to the cluster: %w", err)
+	}
+	c.Kube = kube
+	if c.NADs, err = nadclient.NewForConfig(config); err != nil {
+		return c, fmt.Errorf("connecting to the cluster: %w", err)
+	}
+	if c.Dynamic, err = dynamic.NewForConfig(config); err != nil {
+		return c, fmt.Errorf("connecting to the cluster: %w", err)
+	}
+	c.Raw = func(ctx context.Context, path string) ([]byte, error) {
+		return kube.Discovery().RESTClient().Get().AbsPath(path).DoRaw(ctx)
+	}
+	return c, nil
+}
+
+// live returns clients for the cluster and namespace of the flags.
+func (f *clusterFlags) live() (inspect.Cluster, error) {
+	clients, err := f.connect(giveKubeconfig)
+	if err != nil {
+		return inspect.Cluster{}, err
+	}
+	c := inspect.Cluster{Kube: clients.Kube, NADs: clients.NADs}
+	if c.Namespace, _, err = f.ToRawKubeConfigLoader().Namespace(); err != nil {
+		return c, fmt.Errorf("finding the namespace: %w", err)
+	}
+	return c, nil
+}

@@ -1,0 +1,176 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nadra-dev/nadra/internal/desk/source"
+	"github.com/nadra-dev/nadra/pkg/translate"
+)
+
+const convertHelp = `Convert workloads that request networks by annotation to claims. Manifests keep
+their form: only the necessary parts are edited, and created objects go to a file
+of their own.
+
+Without --in-place and --output-dir the manifests are written to standard output,
+created objects first. For a live cluster, only changed objects are written.
+
+With --beside-multus, or where nadra runs so in the live cluster, converted workloads
+name their networks in the annotation nadra.dev/networks: Multus, which stays on the
+nodes, would attach those of its own annotation a second time.
+
+With -k and --output-dir, an overlay of the kustomization is written: patches and
+created objects.`
+
+const convertExamples = `  # check the result, then apply it
+  kubectl nadra convert -f deploy.yaml -f networks.yaml | kubectl apply --dry-run=server -f -
+  # edit the manifests in Git, and review
+  kubectl nadra convert -R -f deploy/ --in-place && git diff
+  # an overlay beside a kustomization
+  kubectl nadra convert -k base --output-dir overlays/nadra
+  # write only if there are no warnings and blockers
+  kubectl nadra convert -R -f deploy/ --in-place --strict
+  # a chart, on its way into a cluster in which nadra's controller runs
+  helm upgrade --install upf ./chart -n core5g --post-renderer kubectl-nadra \
+    --post-renderer-args convert --post-renderer-args -f --post-renderer-args - \
+    --post-renderer-args -n --post-renderer-args core5g --post-renderer-args --classes=false`
+
+type convertOptions struct {
+	*input
+	failOn    failOn
+	strict    bool
+	inPlace   bool
+	outputDir string
+	format    string
+	drop      bool
+	classes   bool
+}
+
+func (a *app) convert() *cobra.Command {
+	o := &convertOptions{}
+	command := &cobra.Command{
+		Use:     "convert [TYPE/NAME ...]",
+		Short:   "Convert network annotations of workloads to claims",
+		Long:    convertHelp,
+		Example: convertExamples,
+		RunE: func(command *cobra.Command, args []string) error {
+			o.args = args
+			return o.run(command.Context())
+		},
+	}
+	o.input = a.input(command)
+	flags := command.Flags()
+	flags.BoolVar(&o.inPlace, "in-place", false, "edit the files; created objects go to "+createdFile+" in their directory")
+	flags.StringVar(&o.outputDir, "output-dir", "", "directory to write the converted files to")
+	flags.StringVarP(&o.format, "output", "o", "yaml", "format on standard output: yaml, or json for one list")
+	flags.BoolVar(&o.strict, "strict", false, "write nothing if there are warnings or blockers")
+	o.addConversionFlags(command)
+	o.failOn.addFlag(flags)
+	command.MarkFlagsMutuallyExclusive("in-place", "output-dir")
+	return command
+}
+
+// addConversionFlags adds the flags that change the conversion's result.
+func (o *convertOptions) addConversionFlags(command *cobra.Command) {
+	command.Flags().BoolVar(&o.drop, "drop-annotation", false, "remove the annotation from converted workloads, which Multus can then no longer serve")
+	command.Flags().BoolVar(&o.classes, "classes", true, "create the DeviceClasses of networks; false where nadra's controller runs, which creates them")
+}
+
+func (o *convertOptions) run(ctx context.Context) error {
+	if o.format != "yaml" && o.format != "json" {
+		return fmt.Errorf("reading --output %q: use yaml or json", o.format)
+	}
+	set, result, err := o.converted(ctx)
+	if err != nil {
+		return err
+	}
+	if err := o.writable(set); err != nil {
+		return err
+	}
+	printFindings(o.app.ErrOut, result.Findings, o.quiet)
+	warnings, blockers := count(result.Findings, translate.Warning), count(result.Findings, translate.Blocker)
+	if o.strict {
+		if err := failWarning.verdict(warnings, blockers); err != nil {
+			_, _ = fmt.Fprintln(o.app.ErrOut, "Nothing was written because of --strict.")
+			return err
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("writing nothing: %w", err)
+	}
+	if err := o.write(set, result); err != nil {
+		return err
+	}
+	if !o.quiet {
+		_, _ = fmt.Fprintln(o.app.ErrOut, summary(result))
+	}
+	return o.failOn.verdict(warnings, blockers)
+}
+
+// converted reads the input and converts it.
+func (o *convertOptions) converted(ctx context.Context) (*source.Set, translate.Result, error) {
+	set, err := o.read(ctx)
+	if err != nil {
+		return nil, translate.Result{}, err
+	}
+	set.Options.DropAnnotation = o.drop
+	set.Options.NoClasses = !o.classes
+	return set, o.convert(set), nil
+}
+
+// writable rejects input that --in-place cannot write.
+func (o *convertOptions) writable(set *source.Set) error {
+	if !o.inPlace {
+		return nil
+	}
+	if o.files.Kustomize != "" {
+		return errors.New("editing in place: the output of kustomize is not in a file: use --output-dir for an overlay")
+	}
+	i := slices.IndexFunc(set.Files, func(f source.File) bool { return !f.OnDisk })
+	if i >= 0 {
+		return fmt.Errorf("editing in place: %s is not a file: use standard output or --output-dir", set.Files[i].Name)
+	}
+	return nil
+}
+
+// write writes the result to where the flags say.
+func (o *convertOptions) write(set *source.Set, result translate.Result) error {
+	switch {
+	case o.inPlace:
+		return writeInPlace(set, result)
+	case o.outputDir != "" && o.files.Kustomize != "":
+		return writeOverlay(o.outputDir, o.files.Kustomize, result)
+	case o.outputDir != "":
+		return writeFolder(o.outputDir, set, result)
+	case o.format == "json":
+		return writeList(o.app.Out, set, result)
+	}
+	return writeStream(o.app.Out, set, result)
+}
+
+// summary returns the counts of workloads, which add up, and of objects.
+func summary(result translate.Result) string {
+	converted, notNeeded, blocked, unjudged := 0, 0, 0, 0
+	for _, w := range result.Workloads {
+		switch {
+		case w.Changed:
+			converted++
+		case w.Readiness == translate.Stays:
+			blocked++
+		case w.Readiness == translate.NotJudged:
+			unjudged++
+		default:
+			notNeeded++
+		}
+	}
+	objects := 0
+	for _, n := range result.Kinds {
+		objects += n
+	}
+	return fmt.Sprintf("Converted %d, not needed %d, blocked %d, not judged %d. Created %s. Read %s in %s.",
+		converted, notNeeded, blocked, unjudged, plural(len(result.Created), "object"), plural(objects, "object"), plural(len(result.Files), "file"))
+}

@@ -1,0 +1,148 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nadra-dev/nadra/internal/desk/doctor"
+	"github.com/nadra-dev/nadra/internal/desk/report"
+)
+
+const doctorHelp = `Check whether the cluster and its nodes are ready for nadra: versions, feature
+gates, container runtimes, the kubelets' NUMA policies, schedulers, autoscalers,
+Multus and its settings, static pods, and the state of IPAM plugins. Beside Multus on
+one node, it also names the programs that do not see the networks of nadra's pods.
+
+It only reads. Facts that the user may not read are unknown, with the missing
+right. Facts that only a node has are unknown without --probe: NRI and its request
+timeout, CDI, CNI plugins, interfaces and configurations. --probe creates a pod on
+each node, which can read the host's files and not write them, and always deletes
+it again.`
+
+const doctorExamples = `  # the cluster's objects only
+  kubectl nadra doctor
+  # with a pod on each node; before nadra is installed, name its namespace and image
+  kubectl nadra doctor --probe
+  kubectl nadra doctor --probe --probe-namespace kube-system --image registry.example.com/nadra-node:v1
+  # before nadra is installed beside Multus on one node
+  kubectl nadra doctor --beside-multus
+  # save the facts for a place that cannot reach the cluster
+  kubectl nadra doctor --probe --save caps.yaml
+  kubectl nadra doctor --from caps.yaml
+  kubectl nadra scan -R -f deploy/ --caps caps.yaml`
+
+type doctorOptions struct {
+	*app
+	nodes                     []string
+	withProbe, quiet          bool
+	namespace, image, binDirs string
+	timeout                   time.Duration
+	save, from                string
+	remedy                    string // without a cluster
+	format                    formatFlag
+	beside                    bool
+	failOn                    failOn
+}
+
+func (a *app) doctor() *cobra.Command {
+	o := &doctorOptions{app: a, remedy: giveKubeconfig + ", or a saved file with --from"}
+	command := &cobra.Command{
+		Use:     "doctor",
+		Short:   "Check whether the cluster and its nodes are ready for nadra",
+		Long:    doctorHelp,
+		Example: doctorExamples,
+		Args:    cobra.NoArgs,
+		RunE:    func(command *cobra.Command, _ []string) error { return o.run(command.Context()) },
+	}
+	flags := command.Flags()
+	flags.StringSliceVar(&o.nodes, "node", nil, "check only these nodes")
+	flags.BoolVar(&o.withProbe, "probe", false, "also run a short-lived pod on each node that reports what it has")
+	addPodFlags(flags, &o.namespace, &o.image, &o.timeout)
+	flags.StringVar(&o.binDirs, "cni-bin-dirs", "", "comma-separated directories of CNI plugins in the hosts (default the running driver's, or /opt/cni/bin)")
+	flags.BoolVar(&o.beside, "beside-multus", false, "check for nadra beside Multus on one node, before nadra is installed so; otherwise the flags of the installed nadra say it")
+	flags.StringVar(&o.save, "save", "", "file to save the facts to, for --from and for scan --caps")
+	flags.StringVar(&o.from, "from", "", "file of --save to check instead of the cluster")
+	o.format.addFlag(command, report.Doctor.Names())
+	flags.BoolVarP(&o.quiet, "quiet", "q", false, "print no progress")
+	o.failOn.addFlag(flags)
+	return command
+}
+
+func (o *doctorOptions) check() error {
+	switch {
+	case o.from != "" && (o.withProbe || o.save != ""):
+		return errors.New("--from checks a file: leave out --probe and --save")
+	case o.timeout <= 0:
+		return fmt.Errorf("--probe-timeout is %s: it must be more than zero", o.timeout)
+	}
+	return nil
+}
+
+func (o *doctorOptions) run(ctx context.Context) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	caps, err := o.capabilities(ctx)
+	if err != nil {
+		return err
+	}
+	if o.save != "" {
+		if err := saveCapabilities(o.save, &caps); err != nil {
+			return err
+		}
+	}
+	r := doctor.NewReport(caps)
+	if err := report.Doctor.Write(o.Out, o.format.value, r); err != nil {
+		return err
+	}
+	return o.failOn.verdict(r.Summary.Warning, r.Summary.Blocker)
+}
+
+// capabilities reads the facts from the file or the cluster.
+func (o *doctorOptions) capabilities(ctx context.Context) (doctor.Capabilities, error) {
+	if o.from != "" {
+		c, err := readCapabilities(o.from)
+		c.BesideMultus = c.BesideMultus || o.beside
+		return c.Of(o.nodes), err
+	}
+	cluster, err := o.cluster.connect(cmp.Or(o.remedy, giveKubeconfig))
+	if err != nil {
+		return doctor.Capabilities{}, err
+	}
+	cluster.Nodes, cluster.BesideMultus = o.nodes, o.beside
+	progress := newProgress(o.ErrOut, o.quiet)
+	defer progress.stop()
+	cluster.Progress = func(what string) { progress.say("Reading %s", what) }
+	caps, err := cluster.Read(ctx)
+	if err != nil {
+		return caps, err
+	}
+	if !o.withProbe {
+		caps.Gaps = append(caps.Gaps, doctor.Gap{Part: doctor.PartProbe, Reason: "only a pod on the node can read it", Remedy: "--probe"})
+		return caps, nil
+	}
+	progress.say("Probing %d nodes", len(caps.Nodes))
+	probe := doctor.Probe{
+		Cluster: cluster, Namespace: o.namespace, Image: o.image, BinDirs: o.binDirs,
+		Timeout: o.timeout, Poll: 500 * time.Millisecond,
+	}
+	err = probe.Run(ctx, &caps)
+	return caps, err
+}
+
+// saveCapabilities writes the facts to a file.
+func saveCapabilities(path string, c *doctor.Capabilities) error {
+	text, err := c.YAML()
+	if err != nil {
+		return err
+	}
+	if err := writeFile(path, text, 0o644); err != nil {
+		return fmt.Errorf("saving the capabilities: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,156 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nadra-dev/nadra/internal/desk/report"
+	"github.com/nadra-dev/nadra/internal/desk/snapshot"
+	"github.com/nadra-dev/nadra/internal/desk/upgrade"
+	"github.com/nadra-dev/nadra/pkg/api/reason"
+	"github.com/nadra-dev/nadra/pkg/translate"
+)
+
+const explainHelp = `Explain a code: a finding (NADRA-001), a difference (NADRA-V01), an obstacle to an
+upgrade (NADRA-U01), or a reason (PluginTimeout), which events, conditions and
+refusals show in brackets.
+
+For a pod of the live cluster, show the first step from its networks to its
+interfaces that fails, whose job it is, and what to do.
+
+Without arguments, list all codes.
+
+Exit codes for a pod: 0 no step fails, 3 a step fails.`
+
+const explainExamples = `  kubectl nadra explain NADRA-018
+  kubectl nadra explain PluginTimeout
+  kubectl nadra explain pod/web -n shop`
+
+func (a *app) explain() *cobra.Command {
+	var flags *printFlags
+	command := &cobra.Command{
+		Use:     "explain [CODE | pod/NAME]",
+		Short:   "Explain a code, or why a pod has no network",
+		Long:    explainHelp,
+		Example: explainExamples,
+		Args:    cobra.MaximumNArgs(2),
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			var codes []string
+			for _, r := range allRules() {
+				codes = append(codes, r.code+"\t"+r.title)
+			}
+			for _, e := range reason.All() {
+				codes = append(codes, string(e.Code)+"\t"+e.Meaning)
+			}
+			return codes, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(command *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return listCodes(a.Out)
+			}
+			if _, isPod := podOf(args); isPod {
+				return a.explainPod(command.Context(), args, flags)
+			}
+			if len(args) > 1 {
+				return fmt.Errorf("explaining %q: give one code, or pod/NAME", args)
+			}
+			return explainCode(a.Out, args[0])
+		},
+	}
+	flags = addPrintFlags(command, "text")
+	command.Flags().Lookup("output").Usage = "for a pod: " + strings.TrimPrefix(command.Flags().Lookup("output").Usage, "output ")
+	return command
+}
+
+// rule is the rule of a finding, a difference, or an obstacle to an upgrade.
+type rule struct{ code, severity, title, what, why, fix, anchor string }
+
+// allRules returns the rules of findings, of differences, and of upgrades. The last have no
+// severity and no fix of their own: a plan has both for each object.
+func allRules() []rule {
+	var out []rule
+	for _, r := range translate.Rules() {
+		out = append(out, rule{string(r.Code), string(r.Severity), r.Title, r.What, r.Why, r.Fix, r.Code.Anchor()})
+	}
+	for _, r := range snapshot.Rules() {
+		out = append(out, rule{string(r.Code), string(r.Severity), r.Title, r.What, r.Why, r.Fix, r.Code.Anchor()})
+	}
+	for _, r := range upgrade.Rules() {
+		out = append(out, rule{code: r.Code, severity: "upgrade", title: r.Title, why: r.Why, anchor: r.Anchor()})
+	}
+	return out
+}
+
+// listCodes lists the codes of rules, and then those of reasons.
+func listCodes(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, r := range allRules() {
+		fmt.Fprintf(t, "%s\t%s\t%s\n", r.code, r.severity, r.title)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for _, e := range reason.All() {
+		fmt.Fprintf(t, "%s\t%s\t%s\n", e.Code, e.Stage, e.Meaning)
+	}
+	return t.Flush()
+}
+
+// explainCode explains the code of a rule or a reason, in any case and with or without
+// brackets.
+func explainCode(w io.Writer, text string) error {
+	code := strings.Trim(text, "[]")
+	if i := slices.IndexFunc(reason.All(), func(e reason.Entry) bool { return strings.EqualFold(string(e.Code), code) }); i >= 0 {
+		return explainReason(w, reason.All()[i])
+	}
+	all := allRules()
+	i := slices.IndexFunc(all, func(r rule) bool { return strings.EqualFold(r.code, code) || sameNumber(r.code, code) })
+	if i < 0 {
+		return fmt.Errorf("explaining %q: neither a code nor pod/NAME: kubectl nadra explain lists all codes; of a workload, explain one of its pods", text)
+	}
+	r := all[i]
+	return writeParts(w, fmt.Sprintf("%s (%s): %s", r.code, r.severity, r.title), r.anchor,
+		part{"What", r.what}, part{"Why", r.why}, part{"Fix", r.fix})
+}
+
+// sameNumber reports whether two codes differ in case and in zeros before their numbers alone, such as
+// NADRA-016 and nadra-16.
+func sameNumber(a, b string) bool {
+	short := func(code string) string {
+		at := strings.LastIndexAny(code, "-VvUu") + 1
+		return strings.ToUpper(code[:at]) + strings.TrimLeft(code[at:], "0")
+	}
+	return short(a) == short(b)
+}
+
+// explainReason explains the code of a reason.
+func explainReason(w io.Writer, e reason.Entry) error {
+	remedy := e.Remedy
+	if remedy == "" {
+		remedy = "Nothing: it passes by itself."
+	}
+	return writeParts(w, fmt.Sprintf("%s (%s)", e.Code, e.Stage), "docs/reference/reasons.md#"+strings.ToLower(string(e.Code)),
+		part{"What", e.Meaning}, part{"Who", string(e.Owner)}, part{"Fix", remedy})
+}
+
+// part is a paragraph with its name.
+type part struct{ name, text string }
+
+// writeParts writes a title, the parts that have a text, and a link.
+func writeParts(w io.Writer, title, anchor string, parts ...part) error {
+	var b strings.Builder
+	b.WriteString(title + "\n\n")
+	for _, p := range parts {
+		if p.text != "" {
+			fmt.Fprintf(&b, "%-6s%s\n", p.name+":", p.text)
+		}
+	}
+	fmt.Fprintf(&b, "\nMore: %s\n", report.Docs+anchor)
+	_, err := io.WriteString(w, b.String())
+	return err
+}

@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/nadra-dev/nadra/internal/desk/doctor"
+	"github.com/nadra-dev/nadra/internal/nodepod"
+)
+
+// podPoll is the pause between reads of a created pod.
+const podPoll = 500 * time.Millisecond
+
+// nodeFlags are the flags of commands that run pods on nodes.
+type nodeFlags struct {
+	fromNodes bool
+	namespace string
+	image     string
+	timeout   time.Duration
+}
+
+// add adds --from-nodes and the flags of the pods.
+func (n *nodeFlags) add(flags *pflag.FlagSet) {
+	flags.BoolVar(&n.fromNodes, "from-nodes", false, "also read the pods' network namespaces by a short-lived pod on each node")
+	n.addPods(flags)
+}
+
+// addPods adds the flags of the pods.
+func (n *nodeFlags) addPods(flags *pflag.FlagSet) {
+	addPodFlags(flags, &n.namespace, &n.image, &n.timeout)
+}
+
+// addPodFlags adds the flags of pods that the command runs on nodes.
+func addPodFlags(flags *pflag.FlagSet, namespace, image *string, timeout *time.Duration) {
+	flags.StringVar(namespace, "probe-namespace", "nadra", "namespace of the pods that the command creates; it must exist and allow host access")
+	flags.StringVar(image, "image", "", "image with nadra-node for the pods that the command creates (default the running driver's)")
+	flags.DurationVar(timeout, "probe-timeout", time.Minute, "time limit for the pod of each node")
+}
+
+// check rejects invalid values.
+func (n *nodeFlags) check() error {
+	if n.timeout <= 0 {
+		return fmt.Errorf("--probe-timeout is %s: it must be more than zero", n.timeout)
+	}
+	return nil
+}
+
+// runner returns a runner of pods on nodes, or nil without --from-nodes.
+func (n *nodeFlags) runner(ctx context.Context, kube kubernetes.Interface) (*nodepod.Runner, error) {
+	if !n.fromNodes {
+		return nil, nil
+	}
+	return n.pods(ctx, kube)
+}
+
+// pods returns a runner of pods on nodes.
+func (n *nodeFlags) pods(ctx context.Context, kube kubernetes.Interface) (*nodepod.Runner, error) {
+	driver, image, err := driverImage(ctx, kube, n.image)
+	if err != nil {
+		return nil, err
+	}
+	out := &nodepod.Runner{
+		Kube: kube, Namespace: n.namespace, Image: image, Timeout: n.timeout, Poll: podPoll,
+		Raw: func(ctx context.Context, path string) ([]byte, error) {
+			return kube.Discovery().RESTClient().Get().AbsPath(path).DoRaw(ctx)
+		},
+	}
+	if driver != nil && driver.Namespace == n.namespace {
+		out.PullSecrets = driver.PullSecrets
+	}
+	return out, nil
+}
+
+// driverImage returns the image of --image, or that of the running driver. The driver is nil
+// if there is none.
+func driverImage(ctx context.Context, kube kubernetes.Interface, image string) (*doctor.Nadra, string, error) {
+	driver, err := doctor.Driver(ctx, kube)
+	switch {
+	case image != "":
+		return driver, image, nil // only the driver's pull secrets are needed
+	case err != nil:
+		return nil, "", err
+	case driver == nil:
+		return nil, "", errors.New("finding an image for the pods: nadra's driver is not installed: name an image with nadra-node by --image")
+	}
+	return driver, driver.Image, nil
+}

@@ -1,0 +1,50 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/nadra-dev/nadra/test/golden"
+)
+
+// TestReference compares docs/reference/cli.md with the help of all commands.
+func TestReference(t *testing.T) {
+	root := newRoot(genericiooptions.IOStreams{In: strings.NewReader(""), Out: io.Discard, ErrOut: io.Discard}, new(atomic.Bool))
+	var out strings.Builder
+	fmt.Fprintf(&out, "# kubectl nadra\n\n<!-- Made of the commands' help: go test ./internal/desk/cli -run TestReference -args -update -->\n\n"+
+		"`kubectl nadra` is a plugin of kubectl: the program `kubectl-nadra` in a directory of `PATH`. [Exit codes](exit-codes.md) are the same for all commands.\n\n"+
+		"```\n%s\n```\n", root.Long)
+	var write func(c *cobra.Command)
+	write = func(c *cobra.Command) {
+		for _, sub := range c.Commands() {
+			if !sub.IsAvailableCommand() {
+				continue
+			}
+			writeCommand(&out, sub)
+			write(sub)
+		}
+	}
+	write(root)
+	fmt.Fprintf(&out, "\n## Flags of all commands\n\nThey choose the cluster, as kubectl's flags of the same names do.\n\n```\n%s```\n", root.PersistentFlags().FlagUsages())
+	golden.Check(t, filepath.Join("..", "..", "..", "docs", "reference", "cli.md"), out.String())
+}
+
+// writeCommand writes the section of one command.
+func writeCommand(out *strings.Builder, c *cobra.Command) {
+	fmt.Fprintf(out, "\n## %s\n\n```\n%s\n\n%s\n", c.CommandPath(), c.UseLine(), strings.TrimRight(cmp.Or(c.Long, c.Short), "\n"))
+	if c.Example != "" {
+		fmt.Fprintf(out, "\nExamples:\n%s\n", strings.TrimRight(c.Example, "\n"))
+	}
+	if c.HasAvailableLocalFlags() {
+		fmt.Fprintf(out, "\nFlags:\n%s", c.LocalFlags().FlagUsages())
+	}
+	out.WriteString("```\n")
+}

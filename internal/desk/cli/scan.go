@@ -1,0 +1,154 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nadra-dev/nadra/internal/desk/doctor"
+	"github.com/nadra-dev/nadra/internal/desk/report"
+	"github.com/nadra-dev/nadra/internal/desk/source"
+	"github.com/nadra-dev/nadra/pkg/translate"
+)
+
+const scanHelp = `Report which workloads use which networks, and whether nadra can serve each of
+them. It only reads. The verdicts:
+
+  ready               converted as it is
+  ready with notes    converted, with something to decide or to lose
+  stays               left on Multus; a finding says why
+  not judged          must be rendered first (charts, templates, HelmReleases …)
+  nothing to convert  no network is attached by it
+
+Where Multus stays on nadra's nodes (--beside-multus, or what nadra's own flags in the
+live cluster say), workloads are judged as nadra's webhook judges them there, and
+programs that will not see their networks are named.
+
+With --caps, a file of kubectl nadra doctor --probe --save, it also reports which
+nodes lack a plugin or the master of a network. This needs no cluster.
+
+The baseline is the JSON of an earlier scan: its findings are not reported again
+and do not count for --fail-on.`
+
+const scanExamples = `  # the live cluster
+  kubectl nadra scan -A
+  # manifests in Git, checked against the networks of the live cluster
+  kubectl nadra scan -R -f deploy/ --with-cluster
+  # the manifests of a chart or a kustomization
+  helm template upf ./chart | kubectl nadra scan -f - -n core5g
+  kubectl nadra scan -k overlays/prod
+  # a page for decision makers
+  kubectl nadra scan -A -o html > report.html
+  # with the nodes' plugins and interfaces, and without the cluster
+  kubectl nadra doctor --probe --save caps.yaml
+  kubectl nadra scan -R -f deploy/ --caps caps.yaml
+  # in CI: fail on new findings
+  kubectl nadra scan -R -f deploy/ -o sarif --baseline known.json --fail-on warning`
+
+type scanOptions struct {
+	*input
+	format   formatFlag
+	failOn   failOn
+	baseline string
+	caps     string
+}
+
+func (a *app) scan() *cobra.Command {
+	o := &scanOptions{}
+	command := &cobra.Command{
+		Use:     "scan [TYPE/NAME ...]",
+		Short:   "Report which workloads can move to nadra",
+		Long:    scanHelp,
+		Example: scanExamples,
+		RunE: func(command *cobra.Command, args []string) error {
+			o.args = args
+			return o.run(command.Context())
+		},
+	}
+	o.input = a.input(command)
+	o.format.addFlag(command, report.Scan.Names())
+	command.Flags().StringVar(&o.baseline, "baseline", "", "file with the JSON of an earlier scan, whose findings are left out")
+	command.Flags().StringVar(&o.caps, "caps", "", "file of doctor --probe --save, to check networks against the nodes' plugins and interfaces")
+	o.failOn.addFlag(command.Flags())
+	return command
+}
+
+func (o *scanOptions) run(ctx context.Context) error {
+	baseline, err := o.readBaseline()
+	if err != nil {
+		return err
+	}
+	saved, err := o.capabilities()
+	if err != nil {
+		return err
+	}
+	nodes, err := nodeFacts(o.caps, saved)
+	if err != nil {
+		return err
+	}
+	if saved != nil && saved.Beside() && !o.changed("beside-multus") {
+		o.beside = true
+	}
+	set, err := o.read(ctx)
+	if err != nil {
+		return err
+	}
+	set.Options.Nodes = nodes
+	if saved != nil && set.Options.BesideMultus && len(set.Options.Readers) == 0 {
+		set.Options.Readers = saved.Readers
+	}
+	result := o.convert(set)
+	r := report.Build(report.Input{Source: set.Description, Files: set.FileCount(), Result: result, Baseline: baseline})
+	if err := report.Scan.Write(o.app.Out, o.format.value, r); err != nil {
+		return err
+	}
+	return o.failOn.verdict(r.Summary.Findings.Warning, r.Summary.Findings.Blocker)
+}
+
+// capabilities reads the file of --caps, if there is one.
+func (o *scanOptions) capabilities() (*doctor.Capabilities, error) {
+	if o.caps == "" {
+		return nil, nil
+	}
+	c, err := readCapabilities(o.caps)
+	return &c, err
+}
+
+// readBaseline reads the file of --baseline, if there is one.
+func (o *scanOptions) readBaseline() (*report.Report, error) {
+	if o.baseline == "" {
+		return nil, nil
+	}
+	data, err := source.ReadFile(o.baseline)
+	if err != nil {
+		return nil, fmt.Errorf("reading the baseline: %w", err)
+	}
+	baseline, err := report.ReadBaseline(data)
+	if err != nil {
+		return nil, fmt.Errorf("reading the baseline %s: %w", o.baseline, err)
+	}
+	return baseline, nil
+}
+
+// convert converts the input.
+func (in *input) convert(set *source.Set) translate.Result {
+	progress := newProgress(in.app.ErrOut, in.quiet)
+	defer progress.stop()
+	progress.say("Judging %d files", len(set.Files))
+	result := translate.Convert(translate.Input{Files: set.Manifests(), Context: set.Context, Beside: set.Beside, Options: set.Options})
+	if !set.Live {
+		return result
+	}
+	// Objects of a live cluster have no lines.
+	for i := range result.Findings {
+		result.Findings[i].Position = result.Findings[i].Position.WithoutLine()
+	}
+	for i := range result.Workloads {
+		result.Workloads[i].Position = result.Workloads[i].Position.WithoutLine()
+	}
+	for i := range result.Networks {
+		result.Networks[i].Position = result.Networks[i].Position.WithoutLine()
+	}
+	return result
+}

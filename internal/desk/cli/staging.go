@@ -1,0 +1,172 @@
+package cli
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/nadra-dev/nadra/internal/atomicfile"
+	"github.com/nadra-dev/nadra/internal/desk/source"
+)
+
+// staging is a set of files to write into folders. Most errors occur before the first file is
+// replaced. Nothing is read or written outside of the folders, whatever symbolic links say.
+type staging struct {
+	folders []string
+	files   map[string][]byte
+}
+
+// newStaging returns a staging without files.
+func newStaging(folders ...string) staging {
+	return staging{folders: folders, files: map[string][]byte{}}
+}
+
+// place opens the folder that has a file, and returns the file's path in it, without symbolic links.
+func (s staging) place(name string) (*os.Root, string, error) {
+	for _, folder := range s.folders {
+		rel, err := filepath.Rel(folder, name)
+		if err != nil || !filepath.IsLocal(rel) {
+			continue
+		}
+		root, err := os.OpenRoot(folder)
+		if err != nil {
+			return nil, "", err
+		}
+		if target, err := filepath.EvalSymlinks(name); err == nil {
+			real, err := filepath.EvalSymlinks(folder)
+			if err == nil {
+				rel, err = filepath.Rel(real, target)
+			}
+			if err != nil || !filepath.IsLocal(rel) {
+				return nil, "", errors.Join(fmt.Errorf("it is a symbolic link that leads out of %s: name a folder that has both", folder), err, root.Close())
+			}
+		}
+		return root, rel, nil
+	}
+	return nil, "", fmt.Errorf("it is outside of %s", strings.Join(s.folders, ", "))
+}
+
+// read returns the new content of a file, or nil if there is none.
+func (s staging) read(name string) ([]byte, error) {
+	if text, staged := s.files[name]; staged {
+		return text, nil
+	}
+	if _, err := os.Lstat(name); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	root, rel, err := s.place(name)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", name, err)
+	}
+	text, err := source.ReadInside(root, rel)
+	return text, errors.Join(err, root.Close())
+}
+
+// staged is a temporary file beside the file that it will replace.
+type staged struct {
+	root            *os.Root
+	temporary, name string
+}
+
+// write replaces the files. It replaces the target of a symbolic link, and keeps modes and owners.
+func (s staging) write() (err error) {
+	var all []staged
+	defer func() {
+		for _, f := range all {
+			_ = f.root.Remove(f.temporary) // gone, if it has replaced its file
+			_ = f.root.Close()
+		}
+	}()
+	for _, folder := range s.folders {
+		if err := os.MkdirAll(folder, 0o755); err != nil {
+			return fmt.Errorf("writing files: %w", err)
+		}
+	}
+	names := slices.Sorted(maps.Keys(s.files))
+	for _, name := range names {
+		f, err := s.stage(name)
+		if f.root != nil {
+			all = append(all, f)
+		}
+		if err != nil {
+			return fmt.Errorf("writing %s: %w", name, err)
+		}
+	}
+	for i, f := range all {
+		if err := f.root.Rename(f.temporary, f.name); err != nil {
+			return fmt.Errorf("writing %s: %w: files before it in alphabetical order are written, others are not", names[i], err)
+		}
+	}
+	return nil
+}
+
+// stage writes a file's new content to a temporary file.
+func (s staging) stage(name string) (staged, error) {
+	root, rel, err := s.place(name)
+	if err != nil {
+		return staged{}, err
+	}
+	out := staged{root: root, name: rel, temporary: filepath.Join(filepath.Dir(rel), ".nadra-"+rand.Text())}
+	if err := root.MkdirAll(filepath.Dir(rel), 0o755); err != nil {
+		return out, err
+	}
+	old, err := root.Lstat(rel)
+	switch {
+	case err == nil && !old.Mode().IsRegular():
+		return out, fmt.Errorf("it is not a regular file but %s: remove it", old.Mode().Type())
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return out, err
+	}
+	mode := fs.FileMode(0o644)
+	if old != nil {
+		mode = old.Mode().Perm()
+	}
+	f, err := root.OpenFile(out.temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return out, err
+	}
+	_, err = f.Write(s.files[name])
+	if old != nil && err == nil {
+		err = keepOwner(f, old)
+	}
+	return out, errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
+}
+
+// keepOwner gives a file the owner of the file that it will replace.
+func keepOwner(f *os.File, old fs.FileInfo) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	was, is := old.Sys().(*syscall.Stat_t), info.Sys().(*syscall.Stat_t)
+	if was.Uid == is.Uid && was.Gid == is.Gid {
+		return nil
+	}
+	if err := f.Chown(int(was.Uid), int(was.Gid)); err != nil {
+		return fmt.Errorf("keeping its owner: %w: run the command as its owner, or use --output-dir", err)
+	}
+	return nil
+}
+
+// writeFile writes a file that the user names, whole or not at all. It does not widen the mode of a
+// file that exists. A pipe or a device is written as it is.
+func writeFile(name string, text []byte, mode fs.FileMode) error {
+	info, err := os.Stat(name)
+	switch {
+	case err == nil && !info.Mode().IsRegular():
+		return os.WriteFile(name, text, mode)
+	case err == nil:
+		mode &= info.Mode().Perm()
+		if name, err = filepath.EvalSymlinks(name); err != nil {
+			return err
+		}
+	}
+	return atomicfile.Write(name, text, mode)
+}

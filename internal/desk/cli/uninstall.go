@@ -1,0 +1,155 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nadra-dev/nadra/internal/desk/doctor"
+	"github.com/nadra-dev/nadra/internal/desk/uninstall"
+)
+
+const uninstallHelp = `Remove nadra: webhooks, controller, the objects that they have created, the driver,
+and nadra's files on each node. It refuses and lists users while nadra is in use,
+because without the driver no pod with networks of nadra could be deleted. A
+short-lived pod on each node checks whether networks are still attached there, or
+a DEL is still pending.
+
+NetworkAttachmentDefinitions and their CRD stay, and so do Multus, manifests for
+monitoring, and templates and classes that people have created. It refuses to
+remove a Helm release: run helm uninstall instead. After an interruption, run the
+command again.`
+
+const uninstallExamples = `  kubectl nadra uninstall --dry-run=server
+  kubectl nadra uninstall`
+
+type uninstallOptions struct {
+	runFlags
+	exclude []string
+}
+
+func (a *app) uninstall() *cobra.Command {
+	o := &uninstallOptions{runFlags: runFlags{app: a}}
+	command := &cobra.Command{
+		Use:     "uninstall",
+		Short:   "Remove nadra; refuses while it is in use",
+		Long:    uninstallHelp,
+		Example: uninstallExamples,
+		Args:    cobra.NoArgs,
+		RunE:    func(command *cobra.Command, _ []string) error { return o.run(command.Context()) },
+	}
+	flags := command.Flags()
+	o.nodes.addPods(flags)
+	flags.Lookup("probe-namespace").Usage = "namespace of the driver, and of the pods that the command creates"
+	flags.StringVar(&o.stateNamespace, "controller-namespace", "nadra-system", "namespace of the controller")
+	flags.StringSliceVar(&o.exclude, "exclude-node", nil, "do not clean up these nodes, for example because they cannot be reached")
+	flags.StringVar(&o.dryRun, "dry-run", "none", "none, server (the API server checks all deletions), or client (only print them)")
+	flags.BoolVarP(&o.yes, "yes", "y", false, "do not ask for confirmation")
+	flags.DurationVar(&o.gateTimeout, "gate-timeout", defaultGate, "time limit for each wait")
+	o.drainTimeout = defaultGate // not a flag: nothing is drained
+	return command
+}
+
+func (o *uninstallOptions) run(ctx context.Context) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	u, err := o.uninstaller(ctx)
+	if err != nil {
+		return err
+	}
+	notes, err := u.Check(ctx)
+	if err != nil {
+		return o.refusal(err)
+	}
+	for _, note := range notes {
+		_, _ = fmt.Fprintln(o.ErrOut, "note:", note)
+	}
+	if err := o.confirm("nadra is not in use. Remove it?"); err != nil {
+		return err
+	}
+	if err := u.Run(ctx); err != nil {
+		if ctx.Err() != nil {
+			_, _ = fmt.Fprintln(o.ErrOut, "interrupted: kubectl nadra uninstall continues")
+			return exitError(CodeInterrupted)
+		}
+		return o.refusal(err)
+	}
+	if o.dryRun == "none" {
+		_, _ = fmt.Fprintln(o.Out, "nadra is removed.")
+	}
+	return nil
+}
+
+// refusal prints why nadra is not removed, and returns the exit code.
+func (o *uninstallOptions) refusal(err error) error {
+	var inUse *uninstall.InUseError
+	var helm *uninstall.HelmError
+	switch {
+	case errors.As(err, &inUse):
+		for _, user := range inUse.Users {
+			_, _ = fmt.Fprintf(o.ErrOut, "%s: %s\n  What to do: %s.\n", user.Who, user.How, user.Remedy)
+		}
+		_, _ = fmt.Fprintln(o.ErrOut, "refused: nadra is in use")
+		return exitError(CodeRefused)
+	case errors.As(err, &helm):
+		_, _ = fmt.Fprintln(o.ErrOut, "refused:", err)
+		return exitError(CodeRefused)
+	}
+	return err
+}
+
+// uninstaller returns the uninstaller for the flags.
+func (o *uninstallOptions) uninstaller(ctx context.Context) (*uninstall.Uninstaller, error) {
+	cluster, err := o.cluster.connect(giveKubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	u := &uninstall.Uninstaller{
+		Kube: cluster.Kube, Dynamic: cluster.Dynamic,
+		Where:   uninstall.Namespaces{Driver: o.nodes.namespace, Controller: o.stateNamespace},
+		Exclude: o.exclude, Timeout: o.gateTimeout, Poll: podPoll,
+		Say: func(format string, args ...any) { _, _ = fmt.Fprintf(o.Out, format+"\n", args...) },
+	}
+	if o.dryRun != "none" {
+		u.DryRun = o.dryRun
+	}
+	config, err := o.cluster.config(giveKubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	if u.Client, err = client.New(config, client.Options{Scheme: clientgoscheme.Scheme}); err != nil {
+		return nil, fmt.Errorf("connecting to the cluster: %w", err)
+	}
+	driver, err := doctor.Driver(ctx, cluster.Kube)
+	if err != nil {
+		return nil, err
+	}
+	if driver != nil {
+		u.NodeArgs = hostArgs(driver)
+	} else {
+		note, err := u.Noted(ctx)
+		if err != nil {
+			return nil, err
+		}
+		u.NodeArgs, o.nodes.image = note.Args, cmp.Or(o.nodes.image, note.Image)
+	}
+	u.Pods, err = o.nodes.pods(ctx, cluster.Kube)
+	return u, err
+}
+
+// hostArgs returns the driver's flags for directories on the node.
+func hostArgs(driver *doctor.Nadra) []string {
+	var out []string
+	for _, name := range []string{"state-dir", "cdi-dir", "kubelet-plugins-dir", "kubelet-registry-dir"} {
+		if value := driver.Flag(name, ""); value != "" {
+			out = append(out, "--"+name+"="+value)
+		}
+	}
+	return out
+}

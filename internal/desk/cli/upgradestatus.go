@@ -1,0 +1,192 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nadra-dev/nadra/internal/desk/report"
+	"github.com/nadra-dev/nadra/internal/desk/upgrade"
+)
+
+func (a *app) upgradeStatus() *cobra.Command {
+	o := &runFlags{app: a}
+	var format formatFlag
+	command := &cobra.Command{
+		Use:   "status",
+		Short: "Show the progress of the upgrade",
+		Args:  cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			store, err := o.store()
+			if err != nil {
+				return err
+			}
+			plan, state, paused, err := store.Load(command.Context())
+			if err != nil {
+				return err
+			}
+			if paused && state.Phase == upgrade.Running {
+				state.Reason = "a pause was requested; the upgrade pauses before its next step"
+			}
+			var adopted *upgrade.Adopted
+			if !plan.BesideMultus { // where Multus stays, nadra adopts nothing
+				adopted = o.adopted(command.Context(), store, plan)
+			}
+			return report.Upgrade.Write(o.Out, format.value, report.NewUpgradeStatus(plan, state, adopted, time.Now()))
+		},
+	}
+	o.addStateNamespace(command.Flags())
+	format.addFlag(command, report.Upgrade.Names())
+	return command
+}
+
+// adopted counts the pods with networks that Multus attached. It returns nil, and says why, if the
+// cluster cannot be read.
+func (o *runFlags) adopted(ctx context.Context, store upgrade.Store, plan *upgrade.Plan) *upgrade.Adopted {
+	objects, err := upgrade.Cluster{Kube: store.Kube}.Objects(ctx)
+	if err != nil {
+		_, _ = fmt.Fprintln(o.ErrOut, "The pods that nadra has adopted are unknown:", err)
+		return nil
+	}
+	facts := objects.Facts(plan.DomainLabel, plan.Multus)
+	out := facts.Adopted()
+	return &out
+}
+
+func (a *app) upgradePause() *cobra.Command {
+	o := &runFlags{app: a}
+	command := &cobra.Command{
+		Use:   "pause",
+		Short: "Pause a running upgrade before its next step",
+		Args:  cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			store, err := o.store()
+			if err != nil {
+				return err
+			}
+			return store.Pause(command.Context(), true)
+		},
+	}
+	o.addStateNamespace(command.Flags())
+	return command
+}
+
+func (a *app) upgradeResume() *cobra.Command {
+	o := &runFlags{app: a}
+	command := &cobra.Command{
+		Use:   "resume",
+		Short: "Continue an upgrade, or a rollback, that was paused, stopped or interrupted",
+		Args:  cobra.NoArgs,
+		RunE:  func(command *cobra.Command, _ []string) error { return o.resume(command.Context()) },
+	}
+	o.add(command.Flags())
+	return command
+}
+
+// resume continues an upgrade or a rollback.
+func (o *runFlags) resume(ctx context.Context) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	store, err := o.store()
+	if err != nil {
+		return err
+	}
+	if err := store.Pause(ctx, false); err != nil {
+		return err
+	}
+	return o.carryOut(ctx, func(ctx context.Context, r *upgrade.Runner) error {
+		plan, state, _, err := r.Store.Load(ctx)
+		switch {
+		case err != nil:
+			return err
+		case state.Target != "":
+			return r.RollBack(ctx, plan, state, state.Target)
+		case state.Phase == upgrade.Done || state.Phase == upgrade.RolledBack:
+			return fmt.Errorf("there is nothing to continue: the upgrade is %s", state.Phase)
+		}
+		return r.Run(ctx, plan, state, "")
+	})
+}
+
+const upgradeRollbackHelp = `Move a node, a namespace, a workload or everything back to Multus.
+
+A node is cordoned and drained of pods with networks of nadra; then the runtime gets
+Multus' configuration again, the label is removed, Multus' pod is recreated, and the
+node is uncordoned. A namespace gets its former label, and its pods are evicted and
+recreated on nodes of Multus. With --pod, the pod template of the pod's Deployment or
+StatefulSet is labelled for Multus, which recreates all of its pods; remove the label
+to let the workload move again.
+
+Beside Multus on one node, a namespace gets its former label, and its workloads are
+restarted by a rollout; no node changes.`
+
+func (a *app) upgradeRollback() *cobra.Command {
+	o := &runFlags{app: a}
+	var node, pod string
+	var all bool
+	command := &cobra.Command{
+		Use:   "rollback (--node NODE | -n NAMESPACE | --pod NAMESPACE/NAME | --all)",
+		Short: "Move a node, a namespace, a workload or everything back to Multus",
+		Long:  upgradeRollbackHelp,
+		Args:  cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			target, err := o.target(node, pod, all)
+			if err != nil {
+				return err
+			}
+			return o.rollBack(command.Context(), target)
+		},
+	}
+	o.add(command.Flags())
+	command.Flags().StringVar(&node, "node", "", "node to roll back")
+	command.Flags().StringVar(&pod, "pod", "", "NAMESPACE/NAME of a pod whose workload to roll back")
+	command.Flags().BoolVar(&all, "all", false, "roll everything back")
+	return command
+}
+
+// target returns the target of a rollback. Exactly one must be set.
+func (o *runFlags) target(node, pod string, all bool) (string, error) {
+	var targets []string
+	if node != "" {
+		targets = append(targets, "node/"+node)
+	}
+	if ns := *o.cluster.Namespace; ns != "" {
+		targets = append(targets, "namespace/"+ns)
+	}
+	if pod != "" {
+		targets = append(targets, "pod/"+pod)
+	}
+	if all {
+		targets = append(targets, "all")
+	}
+	if len(targets) != 1 {
+		return "", errors.New("choosing the target: use one of --node, -n, --pod and --all")
+	}
+	return targets[0], nil
+}
+
+// rollBack rolls a target back.
+func (o *runFlags) rollBack(ctx context.Context, target string) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	if err := o.confirm("Roll back " + target + "?"); err != nil {
+		return err
+	}
+	return o.carryOut(ctx, func(ctx context.Context, r *upgrade.Runner) error {
+		plan, state, _, err := r.Store.Load(ctx)
+		if err != nil {
+			return err
+		}
+		if o.dryRun == "none" {
+			if err := r.Store.Pause(ctx, false); err != nil {
+				return err
+			}
+		}
+		return r.RollBack(ctx, plan, state, target)
+	})
+}

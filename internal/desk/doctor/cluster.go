@@ -1,0 +1,240 @@
+package doctor
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// missing returns the finding for a part that has no value.
+func missing(c *Capabilities, part, node string) finding {
+	if g := c.gap(part, node); g != nil {
+		return unread(g)
+	}
+	return finding{status: Unknown, what: "it was not read", do: "Read the live cluster with this version of kubectl nadra."}
+}
+
+// kubernetesVersion checks that the API server serves what nadra uses.
+func kubernetesVersion(c *Capabilities) finding {
+	if c.Server.Version == "" {
+		return missing(c, PartVersion, "")
+	}
+	text := c.Server.Version
+	if c.Server.Emulated != "" {
+		text += ", which emulates " + c.Server.Emulated
+	}
+	served := cmp.Or(c.Server.Emulated, c.Server.Version)
+	judged := judgeVersion(kubernetesName, served, text, "Look at the version that the API server reports: kubectl version.")
+	if judged.status == OK && !hasSharedDevices(served) && c.Server.Gates == nil {
+		return found(Note, "Find out whether the feature gate DRAConsumableCapacity is on; the check feature-gates says what it changes.", "%s has no shared devices by default", text)
+	}
+	return judged
+}
+
+// draResources are the resources of resource.k8s.io/v1 that nadra uses.
+var draResources = []string{"deviceclasses", "resourceclaims", "resourceclaimtemplates", "resourceslices"}
+
+// draAPI checks that the API server serves resource.k8s.io/v1.
+func draAPI(c *Capabilities) finding {
+	versions := c.Server.ResourceVersions
+	switch {
+	case c.gap(PartGroups, "") != nil:
+		return missing(c, PartGroups, "")
+	case len(versions) == 0:
+		return found(Blocker, upgradeKubernetes, "resource.k8s.io is not served")
+	case !slices.Contains(versions, "v1"):
+		return found(Blocker, upgradeKubernetes, "resource.k8s.io is served as %s, not as v1", list(versions))
+	}
+	var lacks []string
+	for _, r := range draResources {
+		if !slices.Contains(c.Server.Resources, r) {
+			lacks = append(lacks, r)
+		}
+	}
+	if len(lacks) > 0 {
+		return found(Blocker, "Look for flags of the API server that disable resources (--runtime-config).", "resource.k8s.io/v1 lacks %s", list(lacks))
+	}
+	return fine("resource.k8s.io/v1 has all resources that nadra uses")
+}
+
+// gates are the feature gates that nadra uses, with the effect of switching them off.
+var gates = []struct {
+	name    string
+	status  Status
+	without string
+}{
+	{"DynamicResourceAllocation", Blocker, "nothing works"},
+	{"DRAResourceClaimDeviceStatus", Warning, "claims have no status of their devices"},
+	{"DRAConsumableCapacity", Note, "a device is a number of copies, --copies of nadra-node, and addresses are not counted: a pod stays pending if its node has no copy left, so --copies must be at least the number of attachments that the pods of a node have to the networks of one master"},
+	{"DRADeviceTaints", Note, "functions whose PF has no link are withdrawn, and the scheduler does not say why"},
+	{"ResourceHealthStatus", Note, "the status of pods lacks the health of their networks"},
+	{"DRAExtendedResource", Note, "a pool's DeviceClass does not serve requests for its extended resource"},
+}
+
+// featureGates checks the feature gates of the API server.
+func featureGates(c *Capabilities) finding {
+	if c.Server.Gates == nil {
+		return missing(c, PartGates, "")
+	}
+	worst, off := OK, []string{}
+	for _, g := range gates {
+		// A gate that the server does not know is always on, or does not exist yet.
+		if on, known := c.Server.Gates[g.name]; known && !on {
+			off = append(off, fmt.Sprintf("%s (%s)", g.name, g.without))
+			worst = worse(worst, g.status)
+		}
+	}
+	if len(off) > 0 {
+		return found(worst, "Switch on the gates that you need, by --feature-gates of the API server, the scheduler, the controller manager and the kubelets.", "off: %s", strings.Join(off, ", "))
+	}
+	return fine("all gates that nadra uses are on")
+}
+
+// order lists the outcomes, the mildest first.
+var order = []Status{OK, Note, Unknown, Warning, Blocker}
+
+// worse returns the worse of two outcomes.
+func worse(a, b Status) Status {
+	if slices.Index(order, a) < slices.Index(order, b) {
+		return b
+	}
+	return a
+}
+
+// componentsOf returns the names of the components of a kind.
+func componentsOf(c *Capabilities, kind string) []string {
+	var out []string
+	for _, one := range c.Components {
+		if one.Kind == kind {
+			out = append(out, fmt.Sprintf("%s (%s)", one.Name, one.Where))
+		}
+	}
+	return out
+}
+
+// schedulers checks for schedulers besides kube-scheduler.
+func schedulers(c *Capabilities) finding {
+	others := componentsOf(c, Scheduler)
+	switch {
+	case len(others) > 0:
+		return found(Warning, "Test each of them with one pod that has a claim before you move workloads. Kueue counts claims by deviceClassMappings of its configuration (NADRA-034).", "besides kube-scheduler: %s", list(others))
+	case c.gap(PartComponents, "") != nil:
+		return missing(c, PartComponents, "")
+	}
+	return fine("found no scheduler besides kube-scheduler")
+}
+
+// autoscalers checks for autoscalers.
+func autoscalers(c *Capabilities) finding {
+	others := componentsOf(c, Autoscaler)
+	switch {
+	case len(others) > 0:
+		return found(Warning, "Check that its version supports claims (cluster-autoscaler: --enable-dynamic-resource-allocation), and keep a node in each group that has its own networks.", "%s", list(others))
+	case c.gap(PartComponents, "") != nil:
+		return missing(c, PartComponents, "")
+	}
+	return fine("found no autoscaler")
+}
+
+// nodes reports that no node can be checked.
+func nodes(c *Capabilities) finding {
+	switch {
+	case len(c.Nodes) > 0:
+		return nothing
+	case c.gap(PartNodes, "") != nil:
+		return missing(c, PartNodes, "")
+	}
+	return found(Unknown, "Check again when the cluster has nodes.", "the cluster has no nodes")
+}
+
+// nadraDriver checks that nadra's driver runs.
+func nadraDriver(c *Capabilities) finding {
+	n := c.Nadra
+	switch {
+	case n == nil && c.gap(PartMultus, "") != nil: // both are DaemonSets
+		return missing(c, PartMultus, "")
+	case n == nil:
+		overlay := "drop-in"
+		if c.Beside() {
+			overlay = "beside-multus"
+		}
+		return found(Note, "Install it when the other checks pass: kubectl apply -k manifests/"+overlay+".", "it is not installed")
+	case n.Ready < n.Desired:
+		return found(Warning, fmt.Sprintf("Look at its pods: kubectl -n %s get pods -o wide.", n.Namespace), "%s/%s is ready on %d of %d nodes", n.Namespace, n.DaemonSet, n.Ready, n.Desired)
+	}
+	return fine("%s/%s is ready on %s", n.Namespace, n.DaemonSet, count(int(n.Ready), "node"))
+}
+
+// networkConfigurations checks that the NADs can be read.
+func networkConfigurations(c *Capabilities) finding {
+	if g := c.gap(PartNetworks, ""); g != nil {
+		return unread(g)
+	}
+	var broken []string
+	onNodes := 0
+	for _, n := range c.Networks {
+		if n.Error != "" {
+			broken = append(broken, n.String())
+		}
+		if n.OnNodes {
+			onNodes++
+		}
+	}
+	switch {
+	case len(broken) > 0:
+		return found(Blocker, "Find the errors with kubectl nadra scan -A.", "%s of %d cannot be read: %s", count(len(broken), "network"), len(c.Networks), list(broken))
+	case onNodes > 0:
+		return found(Note, "Keep the files in the directory of --nad-conf-dir.", "%s; the configurations of %d are files on the nodes, which were not read", count(len(c.Networks), "network"), onNodes)
+	}
+	return fine("%s can be read", count(len(c.Networks), "network"))
+}
+
+// nowhere lists what networks need and no probed node has, with the networks.
+func nowhere(c *Capabilities, needs func(Network) []string, has func(Node, string) bool) []string {
+	users := map[string][]string{}
+	for _, n := range c.Networks {
+		for _, thing := range needs(n) {
+			if !slices.ContainsFunc(c.probed(), func(node Node) bool { return has(node, thing) }) {
+				users[thing] = append(users[thing], n.String())
+			}
+		}
+	}
+	return withUsers(users)
+}
+
+// withUsers lists things with the networks that need them, sorted.
+func withUsers(users map[string][]string) []string {
+	var out []string
+	for thing, networks := range users {
+		out = append(out, fmt.Sprintf("%s (for %s)", thing, list(networks)))
+	}
+	slices.Sort(out)
+	return out
+}
+
+// networkPlugins checks that the plugins of all networks are on a node.
+func networkPlugins(c *Capabilities) finding {
+	if len(c.probed()) == 0 {
+		return missing(c, PartProbe, "")
+	}
+	if lacks := nowhere(c, Network.Binaries, hasPlugin); len(lacks) > 0 {
+		return found(Blocker, "Install them on the nodes that are to serve these networks.", "on none of %s: %s", count(len(c.probed()), "probed node"), list(lacks))
+	}
+	return fine("every one is on a probed node")
+}
+
+// networkMasters checks that the masters of all networks are on a node.
+func networkMasters(c *Capabilities) finding {
+	if len(c.probed()) == 0 {
+		return missing(c, PartProbe, "")
+	}
+	needs := func(n Network) []string { return n.Masters }
+	if lacks := nowhere(c, needs, hasInterface); len(lacks) > 0 {
+		return found(Warning, "Create the interfaces, or correct the networks.", "on none of %s: %s", count(len(c.probed()), "probed node"), list(lacks))
+	}
+	return fine("every one is on a probed node")
+}
+
+func hasPlugin(n Node, name string) bool    { return n.Probe.HasPlugin(name) }
+func hasInterface(n Node, name string) bool { return n.Probe.HasInterface(name) }

@@ -1,0 +1,65 @@
+// Package doctor checks whether a cluster and its nodes are ready for nadra. It reads Capabilities of a cluster, for
+// which only the probe creates objects, a pod on each node; and it judges them.
+package doctor
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"sigs.k8s.io/yaml"
+)
+
+// APIVersion is the version of doctor's output. Within a version, fields are added, and
+// never renamed or removed.
+const APIVersion = "nadra.dev/v1alpha1"
+
+// The kinds of doctor's output.
+const (
+	CapabilitiesKind = "ClusterCapabilities"
+	ReportKind       = "DoctorReport"
+)
+
+// ParseCapabilities parses the output of --save, as YAML or JSON. It ignores unknown fields,
+// which a newer version may have.
+func ParseCapabilities(text []byte) (Capabilities, error) {
+	var c Capabilities
+	content, err := yaml.YAMLToJSON(text)
+	if err != nil {
+		return c, err
+	}
+	var head struct{ APIVersion, Kind string }
+	if err := json.Unmarshal(content, &head); err != nil {
+		return c, fmt.Errorf("the file is not the output of doctor --save: %w", err)
+	}
+	if head.APIVersion != APIVersion || head.Kind != CapabilitiesKind {
+		return c, fmt.Errorf("the file is %q %q, not %s %s: write it with doctor --save", head.APIVersion, head.Kind, APIVersion, CapabilitiesKind)
+	}
+	if err := json.Unmarshal(content, &c); err != nil {
+		return c, err
+	}
+	return c, c.validate()
+}
+
+// validate rejects a saved file that was edited so that checks make no sense.
+func (c *Capabilities) validate() error {
+	seen := map[string]bool{}
+	for i, n := range c.Nodes {
+		switch {
+		case n.Name == "":
+			return fmt.Errorf("nodes[%d] has no name", i)
+		case seen[n.Name]:
+			return fmt.Errorf("nodes[%d]: node %s is listed twice", i, n.Name)
+		}
+		seen[n.Name] = true
+	}
+	return nil
+}
+
+// YAML returns the capabilities in the form of --save.
+func (c *Capabilities) YAML() ([]byte, error) {
+	text, err := yaml.Marshal(c)
+	if err != nil {
+		return nil, fmt.Errorf("writing the capabilities: %w", err)
+	}
+	return text, nil
+}

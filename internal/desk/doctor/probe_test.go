@@ -1,0 +1,194 @@
+package doctor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nadra-dev/nadra/internal/probe"
+	"github.com/nadra-dev/nadra/pkg/api/reason"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+)
+
+// probing returns a probe whose pods get a status and have a report in their logs.
+func probing(t *testing.T, status corev1.PodStatus) (Probe, *fake.Clientset) {
+	t.Helper()
+	c, kube := world()
+	kube.PrependReactor("create", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		a.(clienttesting.CreateAction).GetObject().(*corev1.Pod).Status = status
+		return false, nil, nil
+	})
+	report, err := json.Marshal(probe.Report{APIVersion: probe.APIVersion, Kind: probe.Kind, Kernel: "6.1.0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Raw = func(_ context.Context, path string) ([]byte, error) {
+		if strings.HasPrefix(path, "/api/v1/namespaces/nadra/pods/nadra-probe-") && strings.HasSuffix(path, "/log") {
+			return report, nil
+		}
+		return nil, errors.New("unexpected path " + path)
+	}
+	return Probe{Cluster: c, Namespace: "nadra", Image: "nadra-node:dev", Timeout: time.Minute, Poll: time.Second}, kube
+}
+
+func twoNodes() *Capabilities {
+	return &Capabilities{
+		Nodes: []Node{{Name: "node-1", OS: "linux"}, {Name: "node-2", OS: "linux"}, {Name: "edge", OS: "windows"}},
+		Gaps:  []Gap{{Part: PartProbe, Reason: "from outside"}},
+	}
+}
+
+// nothingLeft reports pods that a probe has left behind.
+func nothingLeft(t *testing.T, kube *fake.Clientset, created int) {
+	t.Helper()
+	did := map[string]int{}
+	for _, a := range kube.Actions() {
+		did[a.GetVerb()]++
+	}
+	if did["create"] != created || did["delete"] != created {
+		t.Errorf("%d pods created and %d deleted, want %d", did["create"], did["delete"], created)
+	}
+}
+
+func TestProbe(t *testing.T) {
+	p, kube := probing(t, corev1.PodStatus{Phase: corev1.PodSucceeded})
+	caps := twoNodes()
+	if err := p.Run(t.Context(), caps); err != nil {
+		t.Fatal(err)
+	}
+	for i, probed := range []bool{true, true, false} {
+		if n := caps.Nodes[i]; (n.Probe != nil) != probed {
+			t.Errorf("%s is probed: %v", n.Name, n.Probe != nil)
+		}
+	}
+	if len(caps.Gaps) != 0 {
+		t.Errorf("gaps %+v", caps.Gaps)
+	}
+	nothingLeft(t, kube, 2)
+}
+
+// TestProbeFails checks that the reason for which a pod does not end is reported, and that the
+// pod is deleted.
+func TestProbeFails(t *testing.T) {
+	waiting := []corev1.ContainerStatus{{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "not found"}}}}
+	for name, test := range map[string]struct {
+		status corev1.PodStatus
+		code   reason.Code
+		says   string
+	}{
+		"the image cannot be pulled": {corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: waiting}, reason.NodePodTimeout, "ImagePullBackOff not found"},
+		"the kubelet is away":        {corev1.PodStatus{Phase: corev1.PodPending}, reason.NodePodTimeout, "kubelet"},
+		"the kubelet ends it":        {corev1.PodStatus{Phase: corev1.PodFailed, Reason: "DeadlineExceeded", ContainerStatuses: waiting}, reason.NodePodTimeout, "ImagePullBackOff not found"},
+		"the node refuses it":        {corev1.PodStatus{Phase: corev1.PodFailed, Reason: "OutOfpods", Message: "too many"}, reason.NodePodRefused, "OutOfpods too many"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p, kube := probing(t, test.status)
+				caps := twoNodes()
+				if err := p.Run(t.Context(), caps); err != nil {
+					t.Fatal(err)
+				}
+				if len(caps.Gaps) != 2 || caps.Gaps[0].Node != "node-1" || reason.In(caps.Gaps[0].Reason) != test.code || !strings.Contains(caps.Gaps[0].Reason, test.says) {
+					t.Errorf("gaps %+v", caps.Gaps)
+				}
+				nothingLeft(t, kube, 2)
+			})
+		})
+	}
+}
+
+// TestProbeWithoutATurn checks that the pod's state is reported when client-go's rate limiter
+// has no turn left before the deadline.
+func TestProbeWithoutATurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, kube := probing(t, corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{{
+			State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}},
+		}}})
+		var gets atomic.Int32
+		kube.PrependReactor("get", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+			if gets.Add(1) <= 2 { // once for each node
+				return false, nil, nil
+			}
+			return true, nil, errors.New("client rate limiter Wait returned an error: rate: Wait(n=1) would exceed context deadline")
+		})
+		caps := twoNodes()
+		if err := p.Run(t.Context(), caps); err != nil {
+			t.Fatal(err)
+		}
+		if len(caps.Gaps) == 0 || !strings.Contains(caps.Gaps[0].Reason, "ImagePullBackOff") {
+			t.Errorf("gaps %+v", caps.Gaps)
+		}
+	})
+}
+
+// TestProbeIsInterrupted checks that an interrupted probe leaves no pods behind.
+func TestProbeIsInterrupted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, kube := probing(t, corev1.PodStatus{Phase: corev1.PodRunning})
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(5*time.Second, cancel)
+		if err := p.Run(ctx, twoNodes()); !errors.Is(err, context.Canceled) {
+			t.Errorf("error %v", err)
+		}
+		nothingLeft(t, kube, 2)
+	})
+}
+
+func TestProbeIsForbidden(t *testing.T) {
+	p, kube := probing(t, corev1.PodStatus{})
+	kube.PrependReactor("create", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "x", errors.New(`violates PodSecurity "restricted:latest"`))
+	})
+	caps := twoNodes()
+	if err := p.Run(t.Context(), caps); err != nil {
+		t.Fatal(err)
+	}
+	if len(caps.Gaps) != 2 || !strings.Contains(caps.Gaps[0].Reason, "violates PodSecurity") || !strings.Contains(caps.Gaps[0].Remedy, "--probe-namespace") {
+		t.Errorf("gaps %+v", caps.Gaps)
+	}
+}
+
+func TestProbeWithoutImage(t *testing.T) {
+	p, kube := probing(t, corev1.PodStatus{})
+	p.Image = ""
+	caps := twoNodes()
+	if err := p.Run(t.Context(), caps); err != nil {
+		t.Fatal(err)
+	}
+	if len(caps.Gaps) != 1 || !strings.Contains(caps.Gaps[0].Remedy, "--image") || len(kube.Actions()) != 0 {
+		t.Errorf("gaps %+v, actions %v", caps.Gaps, kube.Actions())
+	}
+}
+
+// TestProbePod checks that the pod can only read the host.
+func TestProbePod(t *testing.T) {
+	p, _ := probing(t, corev1.PodStatus{})
+	nadra := &Nadra{Namespace: "nadra", PullSecrets: []string{"registry"}, Args: []string{"--nri-socket=/run/n.sock", "--cni-bin-dirs=/usr/lib/cni"}}
+	pod := p.pod("node-1", nadra)
+	c := pod.Spec.Containers[0]
+	switch {
+	case pod.Spec.NodeName != "node-1" || pod.Spec.RestartPolicy != corev1.RestartPolicyNever || *pod.Spec.ActiveDeadlineSeconds != 60:
+		t.Errorf("spec %+v", pod.Spec)
+	case *pod.Spec.AutomountServiceAccountToken || c.SecurityContext.Privileged != nil || !c.VolumeMounts[0].ReadOnly:
+		t.Errorf("it may too much: %+v", pod.Spec)
+	case pod.Spec.ImagePullSecrets[0].Name != "registry":
+		t.Errorf("secrets %v", pod.Spec.ImagePullSecrets)
+	case !slices.Contains(c.Args, "--nri-socket=/run/n.sock") || !slices.Contains(c.Args, "--cni-bin-dirs=/usr/lib/cni") || c.Args[0] != "probe":
+		t.Errorf("arguments %v", c.Args)
+	}
+	p.BinDirs = "/opt/bin"
+	if args := p.pod("node-1", nil).Spec.Containers[0].Args; !slices.Contains(args, "--cni-bin-dirs=/opt/bin") || !slices.Contains(args, "--cdi-dirs=/etc/cdi,/var/run/cdi") {
+		t.Errorf("arguments %v", args)
+	}
+}

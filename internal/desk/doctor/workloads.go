@@ -1,0 +1,133 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/nadra-dev/nadra/internal/desk/installation"
+	"github.com/nadra-dev/nadra/internal/kube"
+	"github.com/nadra-dev/nadra/pkg/attachment"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+// readDaemonSets finds Multus and nadra's own driver.
+func (r *reader) readDaemonSets(ctx context.Context) {
+	client := r.Kube.AppsV1().DaemonSets("")
+	var found []*appsv1.DaemonSet
+	err := kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(client.List),
+		func(d *appsv1.DaemonSet) {
+			if isMultus(d) {
+				found = append(found, d)
+			}
+			if n := nadraOf(d); n != nil {
+				r.caps.Nadra = n
+			}
+		})
+	r.failed(PartMultus, "", err, "the right to list daemonsets.apps")
+	for _, d := range found {
+		r.caps.Multus = append(r.caps.Multus, r.multusOf(ctx, d))
+	}
+	slices.SortFunc(r.caps.Multus, func(a, b Multus) int {
+		return strings.Compare(a.Namespace+"/"+a.DaemonSet, b.Namespace+"/"+b.DaemonSet)
+	})
+}
+
+// Driver returns the DaemonSet of nadra's driver, whose image nadra's pods on nodes
+// run. It returns nil if there is none or if the user may not list DaemonSets.
+func Driver(ctx context.Context, client kubernetes.Interface) (*Nadra, error) {
+	var out *Nadra
+	err := kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(client.AppsV1().DaemonSets("").List),
+		func(d *appsv1.DaemonSet) {
+			if n := nadraOf(d); n != nil {
+				out = n
+			}
+		})
+	if err != nil && !apierrors.IsForbidden(err) {
+		return nil, fmt.Errorf("looking for nadra's driver: %w", err)
+	}
+	return out, nil
+}
+
+// nadraOf returns the DaemonSet as nadra's driver, or nil if it is not.
+func nadraOf(d *appsv1.DaemonSet) *Nadra {
+	spec := &d.Spec.Template.Spec
+	i := slices.IndexFunc(spec.Containers, func(c corev1.Container) bool { return c.Name == installation.DriverContainer })
+	if i < 0 {
+		return nil
+	}
+	out := &Nadra{
+		Namespace: d.Namespace, DaemonSet: d.Name, Image: spec.Containers[i].Image, Args: spec.Containers[i].Args,
+		Ready: d.Status.NumberReady, Desired: d.Status.DesiredNumberScheduled,
+	}
+	for _, s := range spec.ImagePullSecrets {
+		out.PullSecrets = append(out.PullSecrets, s.Name)
+	}
+	return out
+}
+
+// known lists schedulers and autoscalers, which are recognized by an API group that they
+// install or by the name of a Deployment.
+var known = []struct{ name, kind, group, deployment string }{
+	{"cluster-autoscaler", Autoscaler, "", "cluster-autoscaler"},
+	{"karpenter", Autoscaler, "karpenter.sh", "karpenter"},
+	{"kai-scheduler", Scheduler, "", "kai-scheduler"},
+	{"kueue", Scheduler, "kueue.x-k8s.io", "kueue-controller-manager"},
+	{"volcano", Scheduler, "scheduling.volcano.sh", "volcano-scheduler"},
+	{"yunikorn", Scheduler, "", "yunikorn-scheduler"},
+}
+
+// readComponents finds known schedulers and autoscalers, and nadra's own controller.
+func (r *reader) readComponents(ctx context.Context) {
+	client := r.Kube.AppsV1().Deployments("")
+	where := map[string]string{}
+	err := kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(client.List),
+		func(d *appsv1.Deployment) {
+			if args, found := installation.ContainerArgs(&d.Spec.Template.Spec, installation.ControllerContainer); found {
+				r.caps.Controller = &Controller{Namespace: d.Namespace, Deployment: d.Name, Args: args}
+			}
+			for _, k := range known {
+				if strings.Contains(d.Name, k.deployment) && where[k.name] == "" {
+					where[k.name] = "Deployment " + d.Namespace + "/" + d.Name
+				}
+			}
+		})
+	r.failed(PartComponents, "", err, "the right to list deployments.apps")
+	for _, k := range known {
+		if where[k.name] == "" && k.group != "" && slices.Contains(r.groups, k.group) {
+			where[k.name] = "API group " + k.group
+		}
+		if where[k.name] != "" {
+			r.caps.Components = append(r.caps.Components, Component{Name: k.name, Kind: k.kind, Where: where[k.name]})
+		}
+	}
+}
+
+// readStaticPods finds mirrors of static pods that name networks.
+func (r *reader) readStaticPods(ctx context.Context) {
+	client := r.Kube.CoreV1().Pods("")
+	err := kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(client.List),
+		func(p *corev1.Pod) {
+			var networks []string
+			for _, key := range []string{attachment.NetworksAnnotation, attachment.OwnNetworksAnnotation, attachment.DefaultNetworkAnnotation} {
+				if v := p.Annotations[key]; v != "" {
+					networks = append(networks, v)
+				}
+			}
+			if _, mirror := p.Annotations[corev1.MirrorPodAnnotationKey]; mirror && len(networks) > 0 {
+				r.caps.StaticPods = append(r.caps.StaticPods, StaticPod{
+					Namespace: p.Namespace, Name: p.Name, Node: p.Spec.NodeName, Networks: strings.Join(networks, "; "),
+					Own: attachment.NetworksKey(p.Annotations) == attachment.OwnNetworksAnnotation,
+				})
+			}
+		})
+	r.failed(PartStaticPods, "", err, "the right to list pods")
+	slices.SortFunc(r.caps.StaticPods, func(a, b StaticPod) int {
+		return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
+	})
+}

@@ -1,0 +1,164 @@
+package inspect
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nadra-dev/nadra/internal/desk/installation"
+	"github.com/nadra-dev/nadra/pkg/api/reason"
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+)
+
+// ChainInput is the input for one pod. Its claims and templates are those of the pod's
+// namespace.
+type ChainInput struct {
+	Input
+	Pod *corev1.Pod
+	// Namespace is the pod's. It is nil if the user may not read it.
+	Namespace *corev1.Namespace
+	Nodes     []*corev1.Node
+	// Events are about the pod and its networks.
+	Events []*corev1.Event
+	// Installation has nadra's programs with their flags. It is nil if they are unknown.
+	Installation *installation.Settings
+	// NoDRA is true if the cluster does not serve resource.k8s.io/v1.
+	NoDRA bool
+}
+
+// Verdict summarizes a chain.
+type Verdict string
+
+// The verdicts.
+const (
+	ChainOK      Verdict = "ok"
+	ChainFailed  Verdict = "failed"
+	ChainWaiting Verdict = "waiting"
+	// ChainNotConcerned: the pod asks for no networks, or Multus serves it.
+	ChainNotConcerned Verdict = "not concerned"
+	// ChainEnded: the pod has ended, and not because of its networks.
+	ChainEnded Verdict = "ended"
+)
+
+// Chain lists the steps from a pod's request for networks to its interfaces.
+type Chain struct {
+	metav1.TypeMeta `json:",inline"`
+	Namespace       string  `json:"namespace"`
+	Pod             string  `json:"pod"`
+	Node            string  `json:"node,omitempty"`
+	Verdict         Verdict `json:"verdict"`
+	Steps           []Step  `json:"steps"`
+	// Blocker is the first step that fails or, if none fails, the first that waits.
+	Blocker *Step `json:"blocker,omitempty"`
+}
+
+// subject is the pod that a chain explains, with everything that is known about it.
+type subject struct {
+	in     ChainInput
+	x      *index
+	pod    *corev1.Pod
+	wish   wish
+	node   string
+	events podEvents
+}
+
+// Explain follows a pod from its request for networks to its interfaces.
+func Explain(in ChainInput) Chain {
+	x := newIndex(in.Input)
+	s := &subject{
+		in: in, x: x, pod: in.Pod, wish: x.wishOf(in.Pod), node: in.Pod.Spec.NodeName,
+		events: podEvents{in.Pod, in.Events},
+	}
+	list := &stepList{}
+	list.add("request", nil, networkSteps{s}.request())
+	if step := s.owner(); step != nil {
+		list.add("owner", nil, *step)
+	}
+	if s.wish.asks() && s.wish.invalid == nil {
+		follow(s, list)
+	}
+	out := Chain{
+		TypeMeta:  typeMeta("PodChain"),
+		Namespace: s.pod.Namespace, Pod: s.pod.Name, Node: s.node, Steps: list.steps,
+	}
+	out.Verdict, out.Blocker = verdict(s, list)
+	return out
+}
+
+// follow adds the steps in the order in which they happen.
+func follow(s *subject, list *stepList) {
+	claims, node := claimSteps{s, list}, nodeSteps{s, list}
+	if !isOver(s.pod) {
+		beforeScheduling(s, list)
+		list.add("scheduling", nil, claims.scheduling())
+		for _, w := range s.wish.wants {
+			list.add("preparation", &w, node.preparation(w))
+			list.add("attachment", &w, node.attachment(w))
+		}
+	}
+	list.add("containers", nil, node.containers())
+	if s.pod.DeletionTimestamp != nil {
+		list.add("release", nil, node.release())
+	}
+}
+
+// beforeScheduling adds the steps of each network until the scheduler binds the pod.
+func beforeScheduling(s *subject, list *stepList) {
+	networks, claims := networkSteps{s}, claimSteps{s, list}
+	for _, w := range s.wish.wants {
+		if !w.unknown {
+			list.add("definition", &w, networks.definition(w))
+			list.add("plugins", &w, networks.plugins(w))
+			list.add("IPAM", &w, networks.ipam(w))
+			list.add("class", &w, networks.class(w))
+			list.add("nodes", &w, networks.nodes(w))
+		}
+		list.add("claim", &w, claims.claim(w))
+		list.add("allocation", &w, claims.allocation(w))
+		list.add("reservation", &w, claims.reservation(w))
+	}
+}
+
+// verdict summarizes the steps. It also returns the step that keeps the pod from its
+// networks, if there is one.
+func verdict(s *subject, list *stepList) (Verdict, *Step) {
+	if blocker := list.first(StepFailed); blocker != nil {
+		return ChainFailed, blocker
+	}
+	if blocker := list.first(StepWaiting); blocker != nil {
+		return ChainWaiting, blocker
+	}
+	switch {
+	case isOver(s.pod) && s.wish.asks():
+		return ChainEnded, nil
+	case !list.usesClaims():
+		return ChainNotConcerned, nil
+	}
+	return ChainOK, nil
+}
+
+// ownedNodes returns the names of the nodes that are nadra's by their label.
+func (s *subject) ownedNodes() []string {
+	var names []string
+	for _, n := range s.in.Nodes {
+		if n.Labels[v1alpha1.OwnerLabel] == v1alpha1.OwnerNadra {
+			names = append(names, n.Name)
+		}
+	}
+	return names
+}
+
+// hasNetwork reports whether the pod already has a network. Errors in the steps before
+// then have no effect on this pod.
+func hasNetwork(w want) bool {
+	ready := readiness(w.status)
+	return ready != nil && (ready.Status == metav1.ConditionTrue || ready.Reason == reason.ConditionCheckFailed) ||
+		w.entry == nil && w.reported != nil
+}
+
+// unlessAttached turns a failure into a remark for a pod that has the network.
+func unlessAttached(w want, s Step) Step {
+	if s.State == StepFailed && hasNetwork(w) {
+		return ok(s.Detail + "; this pod already has the network, a new one would not get it")
+	}
+	return s
+}

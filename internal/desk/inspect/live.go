@@ -1,0 +1,113 @@
+package inspect
+
+import (
+	"context"
+	"fmt"
+
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
+	nadclient "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/client/clientset/versioned"
+	"github.com/nadra-dev/nadra/internal/kube"
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+// Cluster is the cluster to read.
+type Cluster struct {
+	Kube kubernetes.Interface
+	NADs nadclient.Interface
+	// Namespace is the namespace of pods, claims and templates. Empty means all.
+	Namespace string
+}
+
+// Read reads the input of Attachments. Kinds that the user may not read and that can be
+// missing are in Unread.
+func (c Cluster) Read(ctx context.Context) (Input, error) {
+	in := Input{Unread: map[Kind]bool{}}
+	var err error
+	if in.Pods, err = kube.AllItems[corev1.Pod](ctx, metav1.ListOptions{}, kube.PagesOf(c.Kube.CoreV1().Pods(c.Namespace).List)); err != nil {
+		return in, fmt.Errorf("listing pods: %w", err)
+	}
+	_, err = c.readDRA(ctx, &in)
+	return in, err
+}
+
+// readDRA reads everything except pods. noDRA reports that the cluster does not serve
+// resource.k8s.io/v1.
+func (c Cluster) readDRA(ctx context.Context, in *Input) (noDRA bool, err error) {
+	resources := c.Kube.ResourceV1()
+	all := metav1.ListOptions{}
+	in.Claims, err = kube.AllItems[resourceapi.ResourceClaim](ctx, all, kube.PagesOf(resources.ResourceClaims(c.Namespace).List))
+	switch {
+	case apierrors.IsNotFound(err):
+		noDRA = true
+	case err != nil:
+		return false, fmt.Errorf("listing resourceclaims: %w", err)
+	}
+	return noDRA, firstOf(
+		optional(ctx, in.Unread, Templates, all, kube.PagesOf(resources.ResourceClaimTemplates(c.Namespace).List), &in.Templates),
+		c.readOffers(ctx, in), c.readNetworks(ctx, in),
+	)
+}
+
+// ReadNetworks reads the input of OfferedNetworks.
+func (c Cluster) ReadNetworks(ctx context.Context) (Input, error) {
+	in := Input{Unread: map[Kind]bool{}}
+	return in, firstOf(c.readOffers(ctx, &in), c.readNetworks(ctx, &in))
+}
+
+// readOffers reads slices and classes.
+func (c Cluster) readOffers(ctx context.Context, in *Input) error {
+	ours := metav1.ListOptions{FieldSelector: resourceapi.ResourceSliceSelectorDriver + "=" + v1alpha1.DriverName}
+	return firstOf(
+		optional(ctx, in.Unread, Slices, ours, kube.PagesOf(c.Kube.ResourceV1().ResourceSlices().List), &in.Slices),
+		optional(ctx, in.Unread, Classes, metav1.ListOptions{}, kube.PagesOf(c.Kube.ResourceV1().DeviceClasses().List), &in.Classes),
+	)
+}
+
+// readNetworks reads the networks of all namespaces or, without the right to do so, those
+// of c's namespace.
+func (c Cluster) readNetworks(ctx context.Context, in *Input) error {
+	err := optional(ctx, in.Unread, Networks, metav1.ListOptions{}, c.networks(""), &in.Networks)
+	if err != nil || !in.Unread[Networks] || c.Namespace == "" {
+		return err
+	}
+	own, err := kube.AllItems[nadv1.NetworkAttachmentDefinition](ctx, metav1.ListOptions{}, c.networks(c.Namespace))
+	if err == nil {
+		in.Networks = own
+	}
+	return nil // Unread has the kind already
+}
+
+// networks lists the NADs of a namespace.
+func (c Cluster) networks(namespace string) kube.Pages {
+	return kube.PagesOf(c.NADs.K8sCniCncfIoV1().NetworkAttachmentDefinitions(namespace).List)
+}
+
+// optional reads a kind that can be missing, because the user may not read it or the
+// cluster does not serve it.
+func optional[T any](ctx context.Context, unread map[Kind]bool, kind Kind, o metav1.ListOptions, f kube.Pages, out *[]*T) error {
+	items, err := kube.AllItems[T](ctx, o, f)
+	switch {
+	case apierrors.IsForbidden(err):
+		unread[kind] = true
+	case apierrors.IsNotFound(err):
+	case err != nil:
+		return fmt.Errorf("listing %s: %w", kind, err)
+	}
+	*out = items
+	return nil
+}
+
+// firstOf returns the first error.
+func firstOf(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,104 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	nadfake "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/client/clientset/versioned/fake"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/features"
+	featurestesting "k8s.io/client-go/features/testing"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+)
+
+func pod(name string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}}
+}
+
+func cluster(objects ...runtime.Object) (Cluster, *fake.Clientset) {
+	kube := fake.NewClientset(objects...)
+	return Cluster{Kube: kube, NADs: nadfake.NewSimpleClientset(), Namespace: "shop"}, kube
+}
+
+// refuse makes the API server answer a list with an error.
+func refuse(kube *fake.Clientset, resource string, answer func(schema.GroupResource) error) {
+	kube.PrependReactor("list", resource, func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, answer(schema.GroupResource{Resource: resource})
+	})
+}
+
+func forbidden(r schema.GroupResource) error { return apierrors.NewForbidden(r, "", errors.New("no")) }
+
+func notFound(r schema.GroupResource) error { return apierrors.NewNotFound(r, "") }
+
+// TestReadWithoutRights checks that kinds which a user may not read are in Unread.
+func TestReadWithoutRights(t *testing.T) {
+	c, kube := cluster(pod("web"))
+	for _, kind := range []Kind{Slices, Classes} {
+		refuse(kube, string(kind), forbidden)
+	}
+	in, err := c.Read(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(in.Pods) != 1 || !in.Unread[Slices] || !in.Unread[Classes] || in.Unread[Networks] {
+		t.Errorf("got %d pods, unread %v", len(in.Pods), in.Unread)
+	}
+	refuse(kube, "resourceclaims", forbidden)
+	if _, err := c.Read(t.Context()); !apierrors.IsForbidden(err) {
+		t.Errorf("without claims: %v", err)
+	}
+}
+
+func TestPodWithoutDRA(t *testing.T) {
+	c, kube := cluster(pod("web"))
+	for _, resource := range []string{"resourceclaims", "resourceclaimtemplates", "resourceslices", "deviceclasses"} {
+		refuse(kube, resource, notFound)
+	}
+	in, err := c.Pod(t.Context(), "web")
+	if err != nil || !in.NoDRA || in.Pod.Name != "web" {
+		t.Errorf("%+v, %v", in, err)
+	}
+	if _, err := c.Pod(t.Context(), "api"); !apierrors.IsNotFound(err) {
+		t.Errorf("a pod that does not exist: %v", err)
+	}
+}
+
+// TestWatch checks that a watch reports the first state and each change, and ends with its
+// context and without goroutines.
+func TestWatch(t *testing.T) {
+	// The NADs' fake server knows no streams of lists.
+	featurestesting.SetFeatureDuringTest(t, features.WatchListClient, false)
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		c, kube := cluster(pod("web"))
+		reports, done := make(chan int, 10), make(chan error, 1)
+		go func() {
+			done <- c.Watch(ctx, func(in Input) error { reports <- len(in.Pods); return nil })
+		}()
+		if n := <-reports; n != 1 {
+			t.Errorf("first %d pods", n)
+		}
+		time.Sleep(time.Second)
+		if _, err := kube.CoreV1().Pods("shop").Create(ctx, pod("api"), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		for n := range reports {
+			if n == 2 {
+				break
+			}
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("the end: %v", err)
+		}
+	})
+}

@@ -1,0 +1,140 @@
+package inspect
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
+	nadinformers "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/client/informers/externalversions"
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
+)
+
+// debounce is the time for which changes are collected: a pod's objects change together.
+const debounce = 100 * time.Millisecond
+
+// Watch calls report with the input, and again after each change, until ctx ends or report
+// fails. It returns nil at the end of ctx.
+func (c Cluster) Watch(ctx context.Context, report func(Input) error) error {
+	first, err := c.Read(ctx) // finds out what may be read
+	if err != nil {
+		return err
+	}
+	v := c.newView(first.Unread)
+	if err := v.start(ctx); err != nil {
+		return err
+	}
+	for v.synced(ctx) {
+		if err := report(v.input()); err != nil {
+			return err
+		}
+		v.wait(ctx)
+	}
+	return nil
+}
+
+// view is a copy of the cluster that informers keep current.
+type view struct {
+	unread   map[Kind]bool
+	watched  []watched
+	changed  chan struct{} // of capacity 1
+	networks nadinformers.SharedInformerFactory
+	rest     informers.SharedInformerFactory
+}
+
+// watched is the informer of a kind. add adds its objects to the input.
+type watched struct {
+	cache.SharedIndexInformer
+	add func(*Input, any)
+}
+
+// newView returns a view of all kinds that may be read.
+func (c Cluster) newView(unread map[Kind]bool) *view {
+	v := &view{
+		unread: unread, changed: make(chan struct{}, 1),
+		networks: nadinformers.NewSharedInformerFactory(c.NADs, 0),
+		rest:     informers.NewSharedInformerFactoryWithOptions(c.Kube, 0, informers.WithNamespace(c.Namespace)),
+	}
+	resources := v.rest.Resource().V1()
+	v.watch(v.rest.Core().V1().Pods().Informer(), func(in *Input, o any) { in.Pods = append(in.Pods, o.(*corev1.Pod)) })
+	v.watch(resources.ResourceClaims().Informer(), func(in *Input, o any) { in.Claims = append(in.Claims, o.(*resourceapi.ResourceClaim)) })
+	if !unread[Templates] {
+		v.watch(resources.ResourceClaimTemplates().Informer(), func(in *Input, o any) {
+			in.Templates = append(in.Templates, o.(*resourceapi.ResourceClaimTemplate))
+		})
+	}
+	if !unread[Slices] {
+		v.watch(resources.ResourceSlices().Informer(), func(in *Input, o any) { in.Slices = append(in.Slices, o.(*resourceapi.ResourceSlice)) })
+	}
+	if !unread[Classes] {
+		v.watch(resources.DeviceClasses().Informer(), func(in *Input, o any) { in.Classes = append(in.Classes, o.(*resourceapi.DeviceClass)) })
+	}
+	if !unread[Networks] {
+		v.watch(v.networks.K8sCniCncfIo().V1().NetworkAttachmentDefinitions().Informer(), func(in *Input, o any) {
+			in.Networks = append(in.Networks, o.(*nadv1.NetworkAttachmentDefinition))
+		})
+	}
+	return v
+}
+
+// watch adds a kind.
+func (v *view) watch(informer cache.SharedIndexInformer, add func(*Input, any)) {
+	v.watched = append(v.watched, watched{informer, add})
+}
+
+// start starts the informers.
+func (v *view) start(ctx context.Context) error {
+	notify := func() {
+		select {
+		case v.changed <- struct{}{}:
+		default:
+		}
+	}
+	for _, w := range v.watched {
+		_, err := w.AddEventHandler(cache.ResourceEventHandlerFuncs{
+			AddFunc: func(any) { notify() }, UpdateFunc: func(any, any) { notify() }, DeleteFunc: func(any) { notify() },
+		})
+		if err != nil {
+			return fmt.Errorf("watching the cluster: %w", err)
+		}
+	}
+	v.rest.Start(ctx.Done())
+	v.networks.Start(ctx.Done())
+	return nil
+}
+
+// synced waits until all kinds have been listed. It returns false at the end of ctx.
+func (v *view) synced(ctx context.Context) bool {
+	var synced []cache.InformerSynced
+	for _, w := range v.watched {
+		synced = append(synced, w.HasSynced)
+	}
+	return cache.WaitForCacheSync(ctx.Done(), synced...) && ctx.Err() == nil // the first is also true after the end of ctx
+}
+
+// wait waits for a change, and for others that follow it.
+func (v *view) wait(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+		return
+	case <-v.changed:
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(debounce):
+	}
+}
+
+// input returns the current input.
+func (v *view) input() Input {
+	in := Input{Unread: v.unread}
+	for _, w := range v.watched {
+		for _, o := range w.GetStore().List() {
+			w.add(&in, o)
+		}
+	}
+	return in
+}

@@ -1,0 +1,24 @@
+package installation
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/nadra-dev/nadra/internal/kube"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+// Find returns nadra's programs in a cluster. known is false if the user may not list their
+// workloads.
+func Find(ctx context.Context, client kubernetes.Interface) (s Settings, known bool, err error) {
+	drivers, err := kube.EachReadable(ctx, metav1.ListOptions{}, kube.PagesOf(client.AppsV1().DaemonSets("").List), s.AddDaemonSet)
+	if err != nil {
+		return s, false, fmt.Errorf("looking for nadra's driver: %w", err)
+	}
+	controllers, err := kube.EachReadable(ctx, metav1.ListOptions{}, kube.PagesOf(client.AppsV1().Deployments("").List), s.AddDeployment)
+	if err != nil {
+		return s, false, fmt.Errorf("looking for nadra's controller: %w", err)
+	}
+	return s, drivers && controllers, nil
+}

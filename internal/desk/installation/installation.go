@@ -1,0 +1,140 @@
+// Package installation reads from the arguments of nadra's own workloads how nadra runs in a
+// cluster. All commands read it here, so that they take the same cluster for the same. It is
+// pure; internal/desk/installation finds the workloads.
+package installation
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/nadra-dev/nadra/pkg/admission"
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+)
+
+// Names of nadra's containers, by which its workloads are recognized.
+const (
+	DriverContainer     = "nadra-node"
+	ControllerContainer = "nadra-controller"
+)
+
+// BesideFlag is the flag of both programs for nodes on which Multus stays.
+const BesideFlag = "beside-multus"
+
+// Program is a workload that runs one of nadra's programs.
+type Program struct {
+	Namespace, Name string
+	Args            []string
+}
+
+// String returns namespace/name.
+func (p *Program) String() string { return p.Namespace + "/" + p.Name }
+
+// Flag returns the value of a flag, or otherwise if the program is missing or does not have the flag.
+func (p *Program) Flag(name, otherwise string) string {
+	if p == nil {
+		return otherwise
+	}
+	return Flag(p.Args, name, otherwise)
+}
+
+// On reports whether a flag without a value, or with a true one, is set.
+func (p *Program) On(name string) bool {
+	value := p.Flag(name, "false")
+	on, err := strconv.ParseBool(value)
+	return value == "" || err == nil && on
+}
+
+// Flag returns the value of a flag in the arguments of a program, or otherwise without the flag. If a flag is
+// there twice, the last one counts, as it does for the program.
+func Flag(args []string, name, otherwise string) string {
+	for _, arg := range slices.Backward(args) {
+		if flag, value, _ := strings.Cut(strings.TrimLeft(arg, "-"), "="); flag == name && strings.HasPrefix(arg, "-") {
+			return value
+		}
+	}
+	return otherwise
+}
+
+// ContainerArgs returns the arguments of a container, and false if the pod does not
+// have it.
+func ContainerArgs(spec *corev1.PodSpec, container string) ([]string, bool) {
+	i := slices.IndexFunc(spec.Containers, func(c corev1.Container) bool { return c.Name == container })
+	if i < 0 {
+		return nil, false
+	}
+	return spec.Containers[i].Args, true
+}
+
+// Settings are the programs of an installation. Each is nil if it is missing.
+type Settings struct {
+	Driver, Controller *Program
+}
+
+// Of finds nadra's programs among workloads.
+func Of(daemonSets []appsv1.DaemonSet, deployments []appsv1.Deployment) Settings {
+	var s Settings
+	for i := range daemonSets {
+		s.AddDaemonSet(&daemonSets[i])
+	}
+	for i := range deployments {
+		s.AddDeployment(&deployments[i])
+	}
+	return s
+}
+
+// AddDaemonSet sets the driver if a DaemonSet runs it.
+func (s *Settings) AddDaemonSet(d *appsv1.DaemonSet) {
+	if args, found := ContainerArgs(&d.Spec.Template.Spec, DriverContainer); found {
+		s.Driver = &Program{Namespace: d.Namespace, Name: d.Name, Args: args}
+	}
+}
+
+// AddDeployment sets the controller if a Deployment runs it.
+func (s *Settings) AddDeployment(d *appsv1.Deployment) {
+	if args, found := ContainerArgs(&d.Spec.Template.Spec, ControllerContainer); found {
+		s.Controller = &Program{Namespace: d.Namespace, Name: d.Name, Args: args}
+	}
+}
+
+// Complete reports whether both programs are installed.
+func (s Settings) Complete() bool { return s.Driver != nil && s.Controller != nil }
+
+// BesideMultus reports whether Multus stays on nadra's nodes. The webhook decides which pods nadra serves, so
+// the controller's flag counts, and the driver's where there is no controller.
+func (s Settings) BesideMultus() bool {
+	if s.Controller != nil {
+		return s.Controller.On(BesideFlag)
+	}
+	return s.Driver.On(BesideFlag)
+}
+
+// Contradiction reports whether only one of the two programs has the flag --beside-multus.
+func (s Settings) Contradiction() bool {
+	return s.Complete() && s.Driver.On(BesideFlag) != s.Controller.On(BesideFlag)
+}
+
+// Labelled reports whether the driver serves labelled nodes only.
+func (s Settings) Labelled() bool { return s.Driver.Flag("owned-nodes", "") == "labelled" }
+
+// DefaultOwner returns the owner of pods that no label assigns to an owner.
+func (s Settings) DefaultOwner() string {
+	return cmp.Or(s.Controller.Flag("default-owner", ""), v1alpha1.OwnerMultus)
+}
+
+// Pools reports whether nadra serves resource pools: beside Multus only if the controller's flags say so.
+func (s Settings) Pools() bool {
+	if value := s.Controller.Flag("pools", "unset"); value != "unset" {
+		return s.Controller.On("pools")
+	}
+	return !s.BesideMultus()
+}
+
+// Admission returns the options by which the webhook decides who serves a pod.
+func (s Settings) Admission() admission.Options {
+	return admission.Options{DefaultOwner: s.DefaultOwner(), BesideMultus: s.BesideMultus(), Pools: s.Pools()}
+}

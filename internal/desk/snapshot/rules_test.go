@@ -1,0 +1,56 @@
+package snapshot
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/nadra-dev/nadra/test/golden"
+)
+
+const codesPage = "../../../docs/reference/verify-codes.md"
+
+// Marks around the generated part of the page.
+const (
+	codesBegin = "<!-- What follows is made of internal/desk/snapshot/rules.go: go test ./internal/desk/snapshot -run TestRules -update -->\n"
+	codesEnd   = "<!-- Here ends what is made of internal/desk/snapshot/rules.go. -->\n"
+)
+
+func TestRules(t *testing.T) {
+	if !slices.IsSortedFunc(rules, func(a, b Rule) int { return strings.Compare(string(a.Code), string(b.Code)) }) {
+		t.Error("the rules are not sorted by code")
+	}
+	var want strings.Builder
+	seen := map[Code]bool{}
+	for _, r := range rules {
+		if seen[r.Code] {
+			t.Errorf("%s has two rules", r.Code)
+		}
+		seen[r.Code] = true
+		for _, text := range []string{r.Title, r.What, r.Why, r.Fix} {
+			if text == "" || strings.Contains(text, "\n") {
+				t.Errorf("%s lacks a text, or has one of several lines: %q", r.Code, text)
+			}
+		}
+		if !slices.Contains(Severities(), r.Severity) {
+			t.Errorf("%s is a %q", r.Code, r.Severity)
+		}
+		if got, found := RuleOf(r.Code); !found || got != r {
+			t.Errorf("RuleOf(%s) = %v, %v", r.Code, got, found)
+		}
+		fmt.Fprintf(&want, "\n<a id=%q></a>\n\n## %s: %s\n\n*%s.* %s\n\nWhy: %s\n\nWhat to do: %s\n",
+			strings.ToLower(string(r.Code)), r.Code, r.Title, r.Severity, r.What, r.Why, r.Fix)
+	}
+	page, err := os.ReadFile(codesPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, rest, found := strings.Cut(string(page), codesBegin)
+	_, tail, ends := strings.Cut(rest, codesEnd)
+	if !found || !ends {
+		t.Fatalf("%s has no lines %q and %q", codesPage, codesBegin, codesEnd)
+	}
+	golden.Check(t, codesPage, head+codesBegin+want.String()+"\n"+codesEnd+tail)
+}

@@ -1,0 +1,68 @@
+package uninstall
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nadra-dev/nadra/internal/desk/upgrade"
+	"github.com/nadra-dev/nadra/internal/kube"
+)
+
+// facts reads what decides whether nadra is in use, without the nodes' records.
+func (u Uninstaller) facts(ctx context.Context) (Facts, error) {
+	var f Facts
+	resources, core := u.Kube.ResourceV1(), u.Kube.CoreV1()
+	for _, step := range []struct {
+		kind string
+		read func() error
+	}{
+		{"ResourceClaims", func() error {
+			return appendAll(ctx, kube.PagesOf(resources.ResourceClaims("").List), &f.Claims)
+		}},
+		{"ResourceClaimTemplates", func() error {
+			return appendAll(ctx, kube.PagesOf(resources.ResourceClaimTemplates("").List), &f.Templates)
+		}},
+		{"pods", func() error { return appendAll(ctx, kube.PagesOf(core.Pods("").List), &f.Pods) }},
+		{"nodes", func() error { return appendAll(ctx, kube.PagesOf(core.Nodes().List), &f.Nodes) }},
+		{"namespaces", func() error {
+			return appendAll(ctx, kube.PagesOf(core.Namespaces().List), &f.Namespaces)
+		}},
+	} {
+		if err := step.read(); err != nil {
+			return f, fmt.Errorf("listing %s: %w", step.kind, err)
+		}
+	}
+	err := kube.EachWorkload(ctx, u.Kube, "", func(o metav1.Object, kind string, template *corev1.PodTemplateSpec) {
+		if kind != "ReplicaSet" || metav1.GetControllerOf(o) == nil {
+			f.Workloads = append(f.Workloads, Workload{Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName(), Template: template})
+		}
+	})
+	if err != nil {
+		return f, err
+	}
+	f.Upgrade, err = u.upgrade(ctx)
+	return f, err
+}
+
+// appendAll appends all objects of a kind to a list, page by page.
+func appendAll[T any](ctx context.Context, pages kube.Pages, to *[]T) error {
+	return kube.EachItem(ctx, metav1.ListOptions{}, pages, func(item *T) { *to = append(*to, *item) })
+}
+
+// upgrade describes an unfinished upgrade; empty without one.
+func (u Uninstaller) upgrade(ctx context.Context) (string, error) {
+	_, state, _, err := upgrade.Store{Kube: u.Kube, Namespace: u.Where.Controller}.Load(ctx)
+	switch {
+	case errors.Is(err, upgrade.ErrNone):
+		return "", nil
+	case err != nil:
+		return "", err
+	case state.Phase == upgrade.Done || state.Phase == upgrade.RolledBack:
+		return "", nil
+	}
+	return "it is " + string(state.Phase), nil
+}

@@ -1,0 +1,216 @@
+// Package uninstall removes nadra from a cluster and its nodes, unless somebody uses it. Every step depends only on
+// what still exists, so that a run can be repeated after an interruption.
+package uninstall
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nadra-dev/nadra/internal/kube"
+	"github.com/nadra-dev/nadra/internal/nodepod"
+	"github.com/nadra-dev/nadra/internal/owned"
+	"github.com/nadra-dev/nadra/pkg/api/reason"
+)
+
+// Uninstaller removes nadra.
+type Uninstaller struct {
+	Kube    kubernetes.Interface
+	Dynamic dynamic.Interface
+	// Client is the client for objects that the controller created.
+	Client client.Client
+	Where  Namespaces
+	// Pods runs pods on nodes; NodeArgs are further arguments of nadra-node there.
+	Pods     *nodepod.Runner
+	NodeArgs []string
+	// Exclude are the names of nodes that are not touched.
+	Exclude []string
+	// DryRun is empty, "server" or "client".
+	DryRun string
+	// Timeout limits each wait, Poll is the time between two checks of a wait.
+	Timeout, Poll time.Duration
+	// Say reports progress.
+	Say func(format string, args ...any)
+}
+
+// HelmError means that Helm installed nadra, and must remove its release first.
+type HelmError struct{ Release, Namespace, Image string }
+
+func (e *HelmError) Error() string {
+	return reason.InstalledByHelm.Text(fmt.Sprintf("Helm installed nadra: first run helm uninstall %s -n %s, then kubectl nadra uninstall --image %s for the rest",
+		e.Release, e.Namespace, e.Image))
+}
+
+// ReasonCode returns reason.InstalledByHelm.
+func (e *HelmError) ReasonCode() reason.Code { return reason.InstalledByHelm }
+
+// InUseError means that nadra is in use.
+type InUseError struct{ Users []User }
+
+func (e *InUseError) Error() string {
+	return reason.NadraInUse.Text(fmt.Sprintf("nadra is in use (users: %d)", len(e.Users)))
+}
+
+// ReasonCode returns reason.NadraInUse.
+func (e *InUseError) ReasonCode() reason.Code { return reason.NadraInUse }
+
+// Check fails if nadra is in use, or if Helm installed it. Its notes list workloads that
+// will not work without nadra.
+func (u Uninstaller) Check(ctx context.Context) (notes []string, err error) {
+	f, err := u.facts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if users := InUse(f); len(users) > 0 {
+		return nil, &InUseError{users}
+	}
+	if f.Records, err = u.records(ctx); err != nil {
+		return nil, err
+	}
+	if users := InUse(f); len(users) > 0 {
+		return nil, &InUseError{users}
+	}
+	return Notes(f), u.helm(ctx)
+}
+
+// helm returns a HelmError if Helm installed the driver.
+func (u Uninstaller) helm(ctx context.Context) error {
+	d, err := u.driver(ctx)
+	if err != nil || d == nil || d.Annotations["meta.helm.sh/release-name"] == "" {
+		return err
+	}
+	image := ""
+	for _, c := range d.Spec.Template.Spec.Containers {
+		if c.Name == Driver {
+			image = c.Image
+		}
+	}
+	return &HelmError{d.Annotations["meta.helm.sh/release-name"], d.Annotations["meta.helm.sh/release-namespace"], image}
+}
+
+// driver returns the driver's DaemonSet, or nil if it is gone.
+func (u Uninstaller) driver(ctx context.Context) (*appsv1.DaemonSet, error) {
+	d, err := u.Kube.AppsV1().DaemonSets(u.Where.Driver).Get(ctx, Driver, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading DaemonSet %s/%s: %w", u.Where.Driver, Driver, err)
+	}
+	return d, nil
+}
+
+// Run removes nadra. Check must have succeeded. The order of steps ensures that first no
+// new pod becomes nadra's, and that the driver runs until nadra is unused.
+func (u Uninstaller) Run(ctx context.Context) error {
+	u.Say = once(u.Say)
+	for _, step := range []func(context.Context) error{
+		u.saveNote,
+		u.deleteAll(u.Where.Webhooks()),
+		u.deleteAll(u.Where.ControllerObjects()),
+		u.awaitGone(u.Where.Controller, "nadra-controller"),
+		u.deleteOwned,
+		u.deleteAll(u.Where.DriverObjects()[:1]),
+		u.checkAgain,
+		u.deleteAll(u.Where.DriverObjects()[1:]),
+		u.awaitGone(u.Where.Driver, Driver),
+		u.cleanNodes,
+		u.deleteAll(u.Where.Rights()),
+		u.deleteSlices,
+		u.removeMarks,
+		u.deleteNamespaces,
+	} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkAgain checks that nadra is unused, now that no claim can be allocated any more.
+func (u Uninstaller) checkAgain(ctx context.Context) error {
+	f, err := u.facts(ctx)
+	if err != nil {
+		return err
+	}
+	if users := InUse(f); len(users) > 0 && u.DryRun == "" {
+		return &InUseError{users}
+	}
+	return nil
+}
+
+// deleteOwned deletes what the controller and admission created.
+func (u Uninstaller) deleteOwned(ctx context.Context) error {
+	c := u.Client
+	if u.DryRun != "" {
+		c = client.NewDryRunClient(c)
+	}
+	out := &lines{say: u.Say}
+	remover := owned.Remover{
+		Client: c, Namespace: u.Where.Controller, Secret: "nadra-webhook-tls", Out: out, All: true, DryRun: u.DryRun != "",
+	}
+	return remover.Run(ctx)
+}
+
+// once drops repeated messages: a dry run finds some objects twice.
+func once(say func(string, ...any)) func(string, ...any) {
+	reported := map[string]bool{}
+	return func(format string, args ...any) {
+		if line := fmt.Sprintf(format, args...); !reported[line] {
+			reported[line] = true
+			say("%s", line)
+		}
+	}
+}
+
+// lines passes lines to say.
+type lines struct{ say func(string, ...any) }
+
+var _ io.Writer = (*lines)(nil)
+
+func (l *lines) Write(p []byte) (int, error) {
+	for line := range strings.Lines(string(p)) {
+		l.say("%s", strings.TrimSpace(line))
+	}
+	return len(p), nil
+}
+
+// await waits until nothing is missing, and retries errors. A dry run does not wait.
+func (u Uninstaller) await(ctx context.Context, what string, check kube.Check) error {
+	if u.DryRun != "" {
+		return nil
+	}
+	err := kube.Await(ctx, u.Poll, u.Timeout, func(ctx context.Context) (string, error) {
+		missing, err := check(ctx)
+		if err != nil {
+			missing = err.Error()
+		}
+		return missing, nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for %s: %w", what, err)
+	}
+	return nil
+}
+
+// awaitGone waits until all pods with a name label are gone.
+func (u Uninstaller) awaitGone(namespace, name string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		return u.await(ctx, "the end of "+name, func(ctx context.Context) (string, error) {
+			pods, err := u.Kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + name})
+			if err != nil || len(pods.Items) == 0 {
+				return "", err
+			}
+			return fmt.Sprintf("pod %s/%s on node %s still runs", namespace, pods.Items[0].Name, pods.Items[0].Spec.NodeName), nil
+		})
+	}
+}

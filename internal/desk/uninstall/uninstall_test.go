@@ -1,0 +1,194 @@
+package uninstall
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+
+	"github.com/nadra-dev/nadra/internal/orphan"
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+)
+
+func claim(driver string, pods ...string) resourceapi.ResourceClaim {
+	c := resourceapi.ResourceClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "core", Name: "net"},
+		Status: resourceapi.ResourceClaimStatus{
+			Allocation: &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{{Driver: driver}}}},
+		},
+	}
+	for _, p := range pods {
+		c.Status.ReservedFor = append(c.Status.ReservedFor, resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: p, UID: types.UID(p)})
+	}
+	return c
+}
+
+func pod(name, owner string) corev1.Pod {
+	p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "core", Name: name, UID: types.UID(name)}, Spec: corev1.PodSpec{NodeName: "node-1"}}
+	if owner != "" {
+		p.OwnerReferences = []metav1.OwnerReference{{Kind: "StatefulSet", Name: owner, Controller: ptr.To(true)}}
+	}
+	return p
+}
+
+// TestPendingDELRemedy checks that nobody is told to wait for a pod that is gone already.
+func TestPendingDELRemedy(t *testing.T) {
+	users := InUse(Facts{Records: []orphan.Record{{Node: "node-1", Pod: "core/upf-0", What: "the DEL of network core/n3 fails", PendingDEL: true}}})
+	if len(users) != 1 || !strings.HasPrefix(users[0].Remedy, "Repair what the message names") || !strings.HasSuffix(users[0].Remedy, "--exclude-node node-1") {
+		t.Errorf("%+v", users)
+	}
+}
+
+func TestInUse(t *testing.T) {
+	owned := map[string]string{v1alpha1.OwnerLabel: v1alpha1.OwnerNadra}
+	annotated := &corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"nadra.dev/networks": "n3"}}}
+	onTheirNode := func(phase corev1.PodPhase) corev1.Pod {
+		p := pod("bound", "")
+		p.Annotations, p.Status.Phase = annotated.Annotations, phase
+		return p
+	}
+	many := Facts{}
+	for i := range 8 {
+		name := fmt.Sprintf("upf-%d", i)
+		many.Pods = append(many.Pods, pod(name, "upf"))
+		many.Claims = append(many.Claims, claim(v1alpha1.DriverName, name))
+	}
+	for name, tt := range map[string]struct {
+		f    Facts
+		want []string // who: how
+	}{
+		"unused": {Facts{
+			Claims:     []resourceapi.ResourceClaim{claim("gpu", "x"), {ObjectMeta: metav1.ObjectMeta{Namespace: "core", Name: "waits"}}},
+			Nodes:      []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{v1alpha1.OwnerLabel: v1alpha1.OwnerMultus}}}},
+			Namespaces: []corev1.Namespace{{ObjectMeta: metav1.ObjectMeta{Name: "core"}}},
+		}, nil},
+		"pods of one owner": {many, []string{
+			"StatefulSet core/upf: 8 of its pods have networks of nadra: upf-0 on node-1, upf-1 on node-1, upf-2 on node-1, upf-3 on node-1, upf-4 on node-1, and 3 more",
+		}},
+		"a bare pod, and one that is gone": {
+			Facts{Pods: []corev1.Pod{pod("bare", "")}, Claims: []resourceapi.ResourceClaim{claim(v1alpha1.DriverName, "bare", "dead")}},
+			[]string{"namespace core: 2 of its pods have networks of nadra: bare on node-1, dead (gone)"},
+		},
+		"a claim by hand": {Facts{Claims: []resourceapi.ResourceClaim{claim(v1alpha1.DriverName)}}, []string{"claim core/net: it has a device of nadra, and no pod"}},
+		"labels": {Facts{
+			Nodes:      []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "node-1", Labels: owned}}},
+			Namespaces: []corev1.Namespace{{ObjectMeta: metav1.ObjectMeta{Name: "core", Labels: owned}}},
+		}, []string{"node node-1: it is labelled for nadra", "namespace core: it is labelled for nadra"}},
+		"networks in nadra's annotation": {Facts{
+			Workloads: []Workload{{"Deployment", "core", "smf", annotated}, {"Deployment", "core", "web", &corev1.PodTemplateSpec{}}},
+			Pods:      []corev1.Pod{onTheirNode(corev1.PodRunning), onTheirNode(corev1.PodSucceeded), pod("plain", "")},
+		}, []string{
+			"Deployment core/smf: it names networks in annotation nadra.dev/networks, which only nadra reads: its next pods would run without them",
+			"pod core/bound: nadra attached its networks by annotation nadra.dev/networks",
+		}},
+		"an upgrade": {Facts{Upgrade: "it is paused"}, []string{"an upgrade: it is paused"}},
+		"records": {Facts{Records: []orphan.Record{
+			{Node: "node-1", Pod: "core/upf-0", Claim: "core/net", What: "network core/n3 is Prepared"}, {Node: "node-2", What: "interface net1 …", Cleanup: true},
+		}}, []string{"node node-1, pod core/upf-0, claim core/net: network core/n3 is Prepared", "node node-2: interface net1 …"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			for _, u := range InUse(tt.f) {
+				got = append(got, u.Who+": "+u.How)
+				if u.Remedy == "" {
+					t.Errorf("%s has no remedy", u.Who)
+				}
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestNotes(t *testing.T) {
+	template := func(name, class string) resourceapi.ResourceClaimTemplate {
+		t := resourceapi.ResourceClaimTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "core", Name: name}}
+		t.Spec.Spec.Devices.Requests = []resourceapi.DeviceRequest{{Name: "r", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: class}}}
+		return t
+	}
+	refers := func(name string) *corev1.PodTemplateSpec {
+		return &corev1.PodTemplateSpec{Spec: corev1.PodSpec{ResourceClaims: []corev1.PodResourceClaim{{Name: "net", ResourceClaimTemplateName: &name}}}}
+	}
+	got := Notes(Facts{
+		Templates: []resourceapi.ResourceClaimTemplate{template("n3", "n3.core.nad.nadra.dev"), template("any", v1alpha1.DriverName), template("gpu", "gpu.example.com")},
+		Workloads: []Workload{
+			{"Deployment", "core", "a", refers("n3")},
+			{"Deployment", "core", "b", refers("gpu")},
+			{"CronJob", "core", "c", refers("any")},
+			{"Deployment", "other", "a", refers("n3")},
+		},
+	})
+	want := []string{
+		"CronJob core/c requests networks by claim any: its next pods will stay Pending",
+		"Deployment core/a requests networks by claim n3: its next pods will stay Pending",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// allObjects returns all objects that an uninstall deletes.
+func allObjects(n Namespaces) []Object {
+	return slices.Concat(n.Webhooks(), n.ControllerObjects(), n.DriverObjects(), n.Rights(), n.Last())
+}
+
+// An uninstall deletes every object that the manifests install, and no other.
+func TestObjectsAreThoseOfTheManifests(t *testing.T) {
+	known := map[string]bool{}
+	for _, o := range allObjects(Namespaces{Driver: "nadra", Controller: "nadra-system"}) {
+		if known[o.Resource.Group+" "+o.String()] {
+			t.Errorf("%s is there twice", o)
+		}
+		known[o.Resource.Group+" "+o.String()] = true
+	}
+	created := []string{ // at run time
+		"coordination.k8s.io Lease nadra-system/nadra-controller", "coordination.k8s.io Lease nadra-system/nadra-upgrade", " ConfigMap nadra-system/nadra-upgrade",
+	}
+	installed := map[string]bool{}
+	for _, overlay := range []string{"beside-multus", "driver-only", "drop-in", "drop-in/uninstall", "../build/release/overlays/drop-in-cert-manager", "../build/release/overlays/openshift"} {
+		objects, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), "../../../manifests/"+overlay)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range objects.Resources() {
+			gvk := r.GetGvk()
+			o := Object{Kind: gvk.Kind, Namespace: r.GetNamespace(), Name: r.GetName()}
+			key := gvk.Group + " " + o.String()
+			installed[key] = true
+			if !known[key] {
+				t.Errorf("manifests/%s installs %s, which is not removed", overlay, key)
+			}
+		}
+	}
+	for key := range known {
+		if !installed[key] && !slices.Contains(created, key) {
+			t.Errorf("no manifest installs %s", key)
+		}
+	}
+}
+
+// Resources have the API server's names.
+func TestResources(t *testing.T) {
+	for _, o := range allObjects(Namespaces{Driver: "d", Controller: "c"}) {
+		want := map[string]string{
+			"DeviceClass": "deviceclasses", "ValidatingAdmissionPolicy": "validatingadmissionpolicies", "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
+			"SecurityContextConstraints": "securitycontextconstraints",
+		}[o.Kind]
+		if want == "" {
+			want = strings.ToLower(o.Kind) + "s"
+		}
+		if o.Resource.Resource != want {
+			t.Errorf("%s has resource %s", o, o.Resource.Resource)
+		}
+	}
+}

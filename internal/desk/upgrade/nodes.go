@@ -1,0 +1,91 @@
+package upgrade
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/retry"
+
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+)
+
+// moving is the taint of a node during its move. A cordon alone does not keep off the
+// pods of DaemonSets.
+var moving = corev1.Taint{Key: "nadra.dev/moving", Effect: corev1.TaintEffectNoSchedule}
+
+// isMoving reports whether a taint is moving.
+func isMoving(t corev1.Taint) bool { return t.Key == moving.Key }
+
+// nodes reads and changes Node objects.
+type nodes struct{ env }
+
+// change updates a node, and retries if another client, such as its kubelet, wrote it
+// in between.
+func (n *nodes) change(ctx context.Context, name string, do func(*corev1.Node) error) error {
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		node, err := n.kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return readError(err)
+		}
+		if err := do(node); err != nil {
+			return err
+		}
+		return n.dry.write(func() error {
+			if _, err := n.kube.CoreV1().Nodes().Update(ctx, node, metav1.UpdateOptions{DryRun: n.dry.options()}); err != nil {
+				return fmt.Errorf("writing it: %w", err)
+			}
+			return nil
+		})
+	})
+}
+
+// present returns the nodes that the cluster still has.
+func (n *nodes) present(ctx context.Context, names []string) ([]string, error) {
+	var out []string
+	for _, name := range names {
+		_, err := n.kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+		switch {
+		case err == nil:
+			out = append(out, name)
+		case apierrors.IsNotFound(err):
+			n.say("node %s is gone", name)
+		default:
+			return nil, &GateError{"node " + name, readError(err)}
+		}
+	}
+	return out, nil
+}
+
+// label labels a node with its owner; an empty owner removes the label.
+func (n *nodes) label(ctx context.Context, name, owner string) error {
+	return n.dry.write(func() error {
+		_, err := n.kube.CoreV1().Nodes().Patch(ctx, name, mergePatch, ownerPatch(owner), metav1.PatchOptions{DryRun: n.dry.options()})
+		if err != nil {
+			return fmt.Errorf("labelling it: %w", err)
+		}
+		return nil
+	})
+}
+
+// ownerPatch returns a patch that sets the owner label; an empty owner removes it.
+func ownerPatch(owner string) []byte {
+	value := "null"
+	if owner != "" {
+		value = fmt.Sprintf("%q", owner)
+	}
+	return fmt.Appendf(nil, `{"metadata":{"labels":{%q:%s}}}`, v1alpha1.OwnerLabel, value)
+}
+
+// podsOn lists the pods of a node.
+func podsOn(ctx context.Context, client kubernetes.Interface, node string) ([]corev1.Pod, error) {
+	list, err := client.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("spec.nodeName", node).String()})
+	if err != nil {
+		return nil, fmt.Errorf("listing its pods: %w", err)
+	}
+	return list.Items, nil
+}

@@ -1,0 +1,147 @@
+package upgrade
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nadra-dev/nadra/test/bounded"
+	"github.com/nadra-dev/nadra/test/golden"
+)
+
+// sample plans the move of the cluster in testdata.
+func sample(t *testing.T) *Plan {
+	t.Helper()
+	f := readObjects(t, "testdata/cluster.yaml").Facts("topology.kubernetes.io/zone", []MultusRef{{Namespace: "kube-system", DaemonSet: "kube-multus-ds"}})
+	f.Source = "cluster lab"
+	return NewPlan(f, Options{DomainLabel: "topology.kubernetes.io/zone", Drain: true})
+}
+
+// TestPlanKeepsPods checks that a plan that does not drain evicts no pod, and says which stay.
+func TestPlanKeepsPods(t *testing.T) {
+	f := readObjects(t, "testdata/cluster.yaml").Facts("topology.kubernetes.io/zone", []MultusRef{{Namespace: "kube-system", DaemonSet: "kube-multus-ds"}})
+	f.Source = "cluster lab"
+	p := NewPlan(f, Options{DomainLabel: "topology.kubernetes.io/zone"})
+	if p.Summary.Evictions != 0 || p.Summary.Adopted != sample(t).Summary.Evictions || p.Summary.Blockers > 0 {
+		t.Errorf("%s; problems %+v", p.Summary, p.Problems)
+	}
+	golden.Check(t, "testdata/plan-adopting.md", string(p.Markdown()))
+}
+
+// Parsing an encoded plan yields the same plan.
+func TestPlanForms(t *testing.T) {
+	p := sample(t)
+	golden.Check(t, "testdata/plan.md", string(p.Markdown()))
+	text, err := p.JSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden.Check(t, "testdata/plan.json", string(text))
+	again, err := ParsePlan(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(p, again); diff != "" {
+		t.Errorf("read again (-want +got):\n%s", diff)
+	}
+}
+
+func TestParsePlanErrors(t *testing.T) {
+	const head = "apiVersion: nadra.dev/v1alpha1\nkind: UpgradePlan\n"
+	for _, test := range []struct{ text, want string }{
+		{"]", "YAML"},
+		{"kind: Pod\napiVersion: v1\n", `apiVersion "v1" and kind "Pod" `},
+		{head + "waves: []\n", "waves "},
+		{head + "waves: [{name: a, nodes: [{name: n1}], namespace: [x]}]\n", `unknown field "namespace"`},
+		{head + "waves: [{nodes: [{name: n1}]}]\n", `waves[0].name is ""`},
+		{head + "waves: [{name: a, nodes: [{name: n1}]}, {name: a, nodes: [{name: m}]}]\n", `waves[1].name is "a"`},
+		{head + "waves: [{name: a}]\n", "waves[0] "},
+		{head + "waves: [{name: a, nodes: [{name: n1}, {name: n1}]}]\n", `waves[0].nodes[1].name is "n1"`},
+		{head + "waves: [{name: a, nodes: [{name: N_1}]}]\n", `waves[0].nodes[0].name is "N_1"`},
+		{head + "waves: [{name: a, namespaces: [x, x], nodes: []}]\n", `waves[0].namespaces[1] is "x"`},
+		{head + "waves: [{name: a, nodes: [{name: n1}]}]\nleft: [{name: n1}]\n", "left[0] is node n1"},
+	} {
+		if _, err := ParsePlan([]byte(test.text)); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%q: error %v, want one with %q", test.text, err, test.want)
+		}
+	}
+}
+
+// People edit plans: whatever they write is an error, or a plan that survives being
+// encoded and parsed.
+func FuzzParsePlan(f *testing.F) {
+	text, err := os.ReadFile("testdata/plan.json")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(text)
+	f.Add([]byte("apiVersion: nadra.dev/v1alpha1\nkind: UpgradePlan\nwaves: [{name: a, nodes: [{name: n}]}]\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		bounded.Run(t, len(text), func() {
+			p, err := ParsePlan(text)
+			if err != nil {
+				return
+			}
+			out, err := p.JSON()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := ParsePlan(out); err != nil {
+				t.Fatalf("an encoded plan cannot be parsed: %v\n%s", err, out)
+			}
+			p.Markdown()
+		})
+	})
+}
+
+// The pages show the sample plan and the table of rules.
+func TestDocs(t *testing.T) {
+	for page, part := range map[string]struct{ name, text string }{
+		"upgrade.md":          {"plan", "````markdown\n" + string(sample(t).Markdown()) + "````\n"},
+		"upgrade-blockers.md": {"rules", rulesTable()},
+	} {
+		path := filepath.Join("..", "..", "..", "docs", "migrate", page)
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		golden.Check(t, path, between(t, string(text), part.name, part.text))
+	}
+}
+
+// rulesTable renders the table of rules.
+func rulesTable() string {
+	var b strings.Builder
+	b.WriteString("| Code | Problem | Why it matters |\n| --- | --- | --- |\n")
+	for _, r := range rules {
+		fmt.Fprintf(&b, "| <a id=\"%s\"></a>%s | %s | %s |\n", strings.ToLower(r.Code), r.Code, r.Title, r.Why)
+	}
+	return b.String()
+}
+
+// between replaces the text between two marks of a page.
+func between(t *testing.T, text, name, content string) string {
+	t.Helper()
+	head, rest, found := strings.Cut(text, "<!-- "+name+" -->\n")
+	_, tail, ends := strings.Cut(rest, "<!-- /"+name+" -->\n")
+	if !found || !ends {
+		t.Fatalf("the page has no marks of %s", name)
+	}
+	return head + "<!-- " + name + " -->\n" + content + "<!-- /" + name + " -->\n" + tail
+}
+
+// Every code has one rule, in order.
+func TestRules(t *testing.T) {
+	for i, r := range Rules() {
+		if want := fmt.Sprintf("NADRA-U%02d", i+1); r.Code != want {
+			t.Errorf("rule %d is of %s, want %s", i, r.Code, want)
+		}
+		if r.Title == "" || r.Why == "" {
+			t.Errorf("%s explains nothing", r.Code)
+		}
+	}
+}

@@ -1,0 +1,200 @@
+package upgrade
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/nadra-dev/nadra/pkg/api/reason"
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// rollback gives targets back to Multus.
+type rollback struct {
+	*run
+	workloads *workloads
+}
+
+func newRollback(r *run) *rollback {
+	return &rollback{run: r, workloads: &workloads{env: r.env, reader: r.reader, gate: r.gate}}
+}
+
+// do rolls a target back, and records it.
+func (r *rollback) do(ctx context.Context, target string) error {
+	f, err := r.reader.facts(ctx)
+	if err != nil {
+		return err
+	}
+	if target, err = lasting(f, target); err != nil {
+		return err
+	}
+	kind, name, _ := strings.Cut(target, "/")
+	workload := func(ctx context.Context, name string) error {
+		namespace, name, _ := strings.Cut(name, "/")
+		return r.workloads.giveBack(ctx, Workload{Kind: kind, Namespace: namespace, Name: name})
+	}
+	do := map[string]func(context.Context, string) error{
+		"node": r.node, "namespace": r.namespace, "DaemonSet": workload, "Deployment": workload, "StatefulSet": workload, "all": r.all,
+	}[kind]
+	if do == nil {
+		return fmt.Errorf("rolling back %q: use node/NAME, namespace/NAME, pod/NAMESPACE/NAME or all", target)
+	}
+	if err := r.refuse(ctx, &f, kind, name); err != nil {
+		return &GateError{strings.TrimSpace(kind + " " + name), err}
+	}
+	r.state.Target = target
+	return r.journal.record(ctx, RollingBack, func(ctx context.Context) (Phase, error) {
+		if err := do(ctx, name); err != nil {
+			return "", err
+		}
+		r.state.Target, r.state.Reason = "", target+" was rolled back"
+		r.say("%s", r.state.Reason) // without a step that was left to undo, nothing else is printed
+		if kind == "all" {
+			return RolledBack, nil
+		}
+		return Paused, nil
+	})
+}
+
+// lasting replaces a pod by its workload, because the pod's name does not last until the
+// rollback is resumed.
+func lasting(f Facts, target string) (string, error) {
+	name, isPod := strings.CutPrefix(target, "pod/")
+	if !isPod {
+		return target, nil
+	}
+	w, err := workloadOf(f, name)
+	if err != nil {
+		return "", &GateError{"pod " + name, err}
+	}
+	return w.Kind + "/" + w.Namespace + "/" + w.Name, nil
+}
+
+// refuse refuses targets that do not exist, and rollbacks that would leave pods without a
+// node.
+func (r *rollback) refuse(ctx context.Context, f *Facts, kind, name string) error {
+	if r.plan.BesideMultus {
+		return r.refuseBeside(ctx, kind, name)
+	}
+	switch kind {
+	case "node":
+		if !slices.ContainsFunc(f.Nodes, func(n Node) bool { return n.Name == name }) {
+			return errors.New("the cluster has no such node")
+		}
+		return r.capacity.checkFacts(f, ToMultus, name)
+	case "namespace":
+		if _, err := r.kube.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{}); err != nil {
+			return readError(err)
+		}
+	case "all":
+		if f.DefaultOwner == v1alpha1.OwnerNadra {
+			return reason.Errorf(reason.NoNodeForPods,
+				"nadra-controller runs with --default-owner=nadra, so evicted pods would come back as nadra's: remove the flag first")
+		}
+		return nil
+	}
+	return r.capacity.checkMultus(f)
+}
+
+// refuseBeside refuses targets that do not exist, or that do not move beside Multus.
+func (r *rollback) refuseBeside(ctx context.Context, kind, name string) error {
+	switch kind {
+	case "node":
+		return errors.New("beside Multus no node has moved: use rollback -n NAMESPACE, or --all")
+	case "namespace":
+		if _, err := r.kube.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{}); err != nil {
+			return readError(err)
+		}
+	}
+	return nil
+}
+
+func (r *rollback) node(ctx context.Context, name string) error {
+	return r.moveBack(ctx, name)
+}
+
+// namespace gives a namespace its original label, and evicts its pods. If pods without a
+// label are nadra's by default, it labels the namespace for Multus instead.
+func (r *rollback) namespace(ctx context.Context, name string) error {
+	if r.plan.BesideMultus {
+		return r.rollouts.move(ctx, name, ToMultus)
+	}
+	f, err := r.reader.facts(ctx)
+	if err != nil {
+		return err
+	}
+	owner := r.state.Namespaces[name].Owner
+	if f.DefaultOwner == v1alpha1.OwnerNadra {
+		owner = v1alpha1.OwnerMultus
+	}
+	if err := r.namespaces.giveBack(ctx, name, owner); err != nil {
+		return &GateError{"namespace " + name, err}
+	}
+	return r.evictPods(ctx, name)
+}
+
+// evictPods evicts the pods of a namespace that nadra serves; they come back as Multus'.
+// It leaves out pods of DaemonSets, whose nodes decide who serves them.
+func (r *rollback) evictPods(ctx context.Context, namespace string) error {
+	where := "namespace " + namespace
+	err := r.evictor.evictAll(ctx, where, func(f *Facts) []Pod {
+		return slices.DeleteFunc(slices.Clone(f.Pods), func(p Pod) bool {
+			return p.Namespace != namespace || !p.Nadra || p.Workload.Kind == "DaemonSet"
+		})
+	})
+	if err != nil {
+		return &GateError{where, err}
+	}
+	return nil
+}
+
+// all gives back namespaces first, so that evicted pods come back as Multus', then nodes,
+// in reverse order of the plan, and last restores the DaemonSets.
+func (r *rollback) all(ctx context.Context, _ string) error {
+	if r.plan.BesideMultus {
+		return r.allNamespaces(ctx)
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.state.Namespaces)) {
+		if err := r.namespaces.giveBack(ctx, name, r.state.Namespaces[name].Owner); err != nil {
+			return &GateError{"namespace " + name, err}
+		}
+	}
+	names := slices.Sorted(maps.Keys(r.state.Nodes))
+	if err := r.capacity.check(ctx, ToMultus, names...); err != nil {
+		return &GateError{"all", err}
+	}
+	order := r.plan.NodeNames()
+	slices.SortStableFunc(names, func(a, b string) int { return slices.Index(order, b) - slices.Index(order, a) })
+	for _, name := range names {
+		if n := r.state.Nodes[name]; n.Direction == ToMultus && n.Finished() {
+			continue
+		}
+		if err := r.moveBack(ctx, name); err != nil {
+			return err
+		}
+	}
+	return r.persist(ctx, r.gate, "all", r.daemonSets.restore)
+}
+
+// allNamespaces gives back all namespaces that have begun to move, the last one first.
+func (r *rollback) allNamespaces(ctx context.Context) error {
+	var order []string
+	for _, w := range r.plan.Waves {
+		order = append(order, w.Namespaces...)
+	}
+	names := slices.Sorted(maps.Keys(r.state.Rollouts))
+	slices.SortStableFunc(names, func(a, b string) int { return slices.Index(order, b) - slices.Index(order, a) })
+	for _, name := range names {
+		if s := r.state.Rollouts[name]; s.Direction == ToMultus && s.Finished() {
+			continue
+		}
+		if err := r.rollouts.move(ctx, name, ToMultus); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,190 @@
+package upgrade
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// run is one run of a plan, or one rollback.
+type run struct {
+	env
+	plan       *Plan
+	state      *State
+	reader     *factReader
+	journal    *journal
+	evictor    *evictor
+	daemonSets *daemonSets
+	namespaces *namespaces
+	capacity   *capacity
+	nodes      *nodes
+	steps      *steps
+	gate       time.Duration
+	rollouts   *rollouts
+}
+
+// newRun makes the parts of a run.
+func newRun(r *Runner, plan *Plan, state *State) *run {
+	e := env{kube: r.Kube, dry: dryRun(r.DryRun), poll: r.Poll, say: r.Say}
+	reader := &factReader{kube: r.Kube, plan: plan}
+	j := &journal{env: e, gate: r.GateTimeout, store: r.Store, nodes: r.Nodes, plan: plan, state: state}
+	out := &run{
+		env: e, plan: plan, state: state, gate: r.GateTimeout, reader: reader, journal: j,
+		evictor:    &evictor{env: e, reader: reader, timeout: r.DrainTimeout, force: r.Force},
+		daemonSets: &daemonSets{env: e, plan: plan, journal: j},
+		namespaces: &namespaces{env: e, journal: j},
+		capacity:   &capacity{dry: e.dry, reader: reader, state: state},
+		nodes:      &nodes{env: e},
+	}
+	out.steps = &steps{
+		env: e, reader: reader, journal: j, evictor: out.evictor, daemonSets: out.daemonSets, nodes: out.nodes,
+		handover: &handover{env: e, pods: r.Nodes, confDir: r.ConfDir, kept: r.Kept, multusDir: r.MultusDir},
+		gate:     r.GateTimeout, canaries: r.Verify,
+	}
+	out.rollouts = &rollouts{
+		env: e, plan: plan, reader: reader, journal: j, namespaces: out.namespaces, gate: r.GateTimeout,
+		canaries: r.VerifyNamespace, snapshots: r.Snapshots,
+	}
+	return out
+}
+
+// waves carries out the waves of the plan, up to and including upTo.
+func (r *run) waves(ctx context.Context, upTo string) (Phase, error) {
+	if r.plan.BesideMultus {
+		return r.rolloutWaves(ctx, upTo)
+	}
+	if len(r.state.Multus) > 0 || r.dry != "" { // somebody may have reverted it since an earlier run
+		if err := r.persist(ctx, r.gate, "DaemonSets of Multus", r.daemonSets.keepOff); err != nil {
+			return "", err
+		}
+	}
+	for _, i := range r.plan.Overdue(r.state, upTo) {
+		if err := r.overdue(ctx, i); err != nil {
+			return "", err
+		}
+	}
+	for i, w := range r.plan.Waves {
+		r.say("%s: %d of %d", w.Name, i+1, len(r.plan.Waves))
+		if err := r.wave(ctx, i); err != nil {
+			return "", err
+		}
+		if w.Name == upTo && i < len(r.plan.Waves)-1 {
+			r.state.Reason = "it ran up to " + upTo + ", as --wave asks"
+			return Paused, nil
+		}
+	}
+	return Done, nil
+}
+
+// rolloutWaves moves the namespaces of each wave, one after the other.
+func (r *run) rolloutWaves(ctx context.Context, upTo string) (Phase, error) {
+	for i, w := range r.plan.Waves {
+		r.say("%s: %d of %d", w.Name, i+1, len(r.plan.Waves))
+		remaining, err := r.rollouts.remaining(ctx, w.Namespaces)
+		if err != nil {
+			return "", err
+		}
+		for _, ns := range remaining {
+			if err := r.rollouts.move(ctx, ns, ToNadra); err != nil {
+				return "", err
+			}
+		}
+		if w.Name == upTo && i < len(r.plan.Waves)-1 {
+			r.state.Reason = "it ran up to " + upTo + ", as --wave asks"
+			return Paused, nil
+		}
+	}
+	return Done, nil
+}
+
+// overdue gives a namespace back to nadra that was rolled back, while the nodes of its wave
+// were not.
+func (r *run) overdue(ctx context.Context, index int) error {
+	w := r.plan.Waves[index]
+	if remain, err := r.namespaces.remain(ctx, w.Namespaces); err != nil || !remain {
+		return err
+	}
+	if err := r.prepare(ctx, w.Name); err != nil {
+		return err
+	}
+	return r.namespaces.assignAll(ctx, w.Namespaces)
+}
+
+// wave moves the namespaces of a wave to nadra, and then its nodes. It does nothing for a wave
+// that has moved, and skips nodes that have left the cluster.
+func (r *run) wave(ctx context.Context, index int) error {
+	w := r.plan.Waves[index]
+	var names []string
+	var remain bool
+	err := r.persist(ctx, r.gate, w.Name, func(ctx context.Context) (err error) {
+		if names, err = r.nodes.present(ctx, r.state.Remaining(w)); err == nil {
+			remain, err = r.namespaces.remain(ctx, w.Namespaces)
+		}
+		return err
+	})
+	if err != nil || len(names) == 0 && !remain {
+		return err
+	}
+	if err := r.prepare(ctx, w.Name); err != nil {
+		return err
+	}
+	if err := r.namespaces.assignAll(ctx, w.Namespaces); err != nil {
+		return err
+	}
+	err = r.persist(ctx, r.gate, w.Name, func(ctx context.Context) error { return r.capacity.check(ctx, ToNadra, names...) })
+	if err != nil {
+		return &GateError{w.Name, err}
+	}
+	return r.walk(ctx, names, ToNadra)
+}
+
+// prepare keeps Multus' DaemonSets off nadra's nodes before a wave moves.
+func (r *run) prepare(ctx context.Context, wave string) error {
+	if r.dry != "" { // a dry run has checked them already
+		return nil
+	}
+	return r.persist(ctx, r.gate, wave, r.daemonSets.keepOff)
+}
+
+// moveBack moves a node to Multus. It skips a node that has left the cluster.
+func (r *run) moveBack(ctx context.Context, name string) error {
+	names, err := r.nodes.present(ctx, []string{name})
+	if err != nil {
+		return err
+	}
+	return r.walk(ctx, names, ToMultus)
+}
+
+// walk takes nodes through the steps of a direction, side by side: none is more than one
+// step ahead of the others.
+func (r *run) walk(ctx context.Context, names []string, direction Direction) error {
+	for _, step := range StepsOf(direction, r.plan.Drain) {
+		for _, name := range names {
+			if !slices.Contains(r.state.Nodes[name].Next(direction, r.plan.Drain), step) {
+				continue
+			}
+			if err := r.step(ctx, name, direction, step); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// step takes one step with one node, and saves it in the state.
+func (r *run) step(ctx context.Context, name string, direction Direction, step Step) error {
+	if err := r.journal.mayContinue(ctx); err != nil {
+		return err
+	}
+	n := r.state.Nodes[name].Begin(direction, r.plan.Drain)
+	r.state.Nodes[name] = n
+	began := time.Now()
+	where := fmt.Sprintf("node %s: %s", name, step)
+	if err := r.persist(ctx, r.gate, where, func(ctx context.Context) error { return r.steps.take(ctx, step, name, n) }); err != nil {
+		return &GateError{where, err}
+	}
+	n.Step = step
+	r.say("node %s: %s (%s)", name, step, time.Since(began).Round(100*time.Millisecond))
+	return r.journal.save(ctx)
+}

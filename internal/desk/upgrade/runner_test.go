@@ -1,0 +1,549 @@
+package upgrade
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/utils/ptr"
+
+	"github.com/nadra-dev/nadra/internal/desk/installation"
+	"github.com/nadra-dev/nadra/internal/nodepod"
+	"github.com/nadra-dev/nadra/pkg/api/reason"
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+	"github.com/nadra-dev/nadra/pkg/attachment"
+)
+
+// world is a cluster of one node in which evictions delete pods.
+type world struct {
+	*fake.Clientset
+	runner *Runner
+	plan   *Plan
+	// progress are the Runner's messages.
+	progress []string
+	// log is the log of pods on the node.
+	log string
+	// blocked are pods whose eviction a budget blocks, evicted the evicted ones.
+	blocked, evicted []string
+}
+
+func newWorld(t *testing.T, objects ...runtime.Object) *world {
+	t.Helper()
+	multus := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "multus"}}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Status: corev1.NodeStatus{
+		Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+	}}
+	w := &world{Clientset: fake.NewClientset(append(objects, multus, node, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "x"}})...)}
+	w.PrependReactor("create", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		create, ok := action.(clienttesting.CreateAction)
+		if !ok || create.GetSubresource() != "eviction" {
+			return false, nil, nil
+		}
+		eviction := create.GetObject().(*policyv1.Eviction)
+		if slices.Contains(w.blocked, eviction.Name) {
+			return true, nil, apierrors.NewTooManyRequests("the disruption budget x/b needs 2 healthy pods", 0)
+		}
+		w.evicted = append(w.evicted, eviction.Name)
+		return true, nil, w.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("pods"), eviction.Namespace, eviction.Name)
+	})
+	w.runner = &Runner{
+		Kube: w, Store: Store{Kube: w, Namespace: "nadra-system"}, ConfDir: "/srv/cni/net.d", Kept: "/srv/nadra/multus", DrainTimeout: 20 * time.Millisecond, GateTimeout: 20 * time.Millisecond, Poll: time.Millisecond,
+		Say: func(format string, args ...any) { w.progress = append(w.progress, fmt.Sprintf(format, args...)) },
+	}
+	w.runner.Nodes = nodepod.Runner{
+		Kube: w, Namespace: "nadra", Timeout: time.Second,
+		Raw: func(context.Context, string) ([]byte, error) { return []byte(w.log), nil },
+	}
+	w.PrependReactor("get", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		if get, ok := action.(clienttesting.GetAction); ok && strings.HasPrefix(get.GetName(), "nadra-probe-") {
+			return true, &corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodSucceeded}}, nil
+		}
+		return false, nil, nil
+	})
+	w.plan = &Plan{
+		APIVersion: APIVersion, Kind: PlanKind, Drain: true, Multus: []MultusRef{{Namespace: "kube-system", DaemonSet: "multus"}},
+		Waves: []Wave{{Name: "wave-1", Namespaces: []string{"x"}, Nodes: []NodeShare{{Name: "n1"}}}},
+	}
+	return w
+}
+
+// pod returns a pod with networks, of a workload if one is named.
+func pod(name, workload string) *corev1.Pod {
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "x", Name: name, UID: "1", Annotations: map[string]string{attachment.NetworksAnnotation: "n3"}},
+		Spec:       corev1.PodSpec{NodeName: "n1"},
+	}
+	if workload != "" {
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: workload, UID: "2", Controller: ptr.To(true)}}
+	}
+	return p
+}
+
+func (w *world) run(t *testing.T) (*State, error) {
+	t.Helper()
+	err := w.runner.Run(t.Context(), w.plan, w.state(t), "")
+	return w.state(t), err
+}
+
+// state loads the state that the cluster keeps.
+func (w *world) state(t *testing.T) *State {
+	t.Helper()
+	_, s, _, err := w.runner.Store.Load(t.Context())
+	if errors.Is(err, ErrNone) {
+		return NewState()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (w *world) node(t *testing.T) *corev1.Node {
+	t.Helper()
+	n, err := w.CoreV1().Nodes().Get(t.Context(), "n1", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// isGate checks that an error is a GateError with a place, a code and some texts.
+func isGate(t *testing.T, err error, where string, code reason.Code, texts ...string) {
+	t.Helper()
+	var gate *GateError
+	if !errors.As(err, &gate) || gate.Where != where || reason.Of(err) != code {
+		t.Errorf("error %v, want a gate at %q with code %q", err, where, code)
+		return
+	}
+	for _, text := range texts {
+		if !strings.Contains(err.Error(), text) {
+			t.Errorf("error %v, want %q in it", err, text)
+		}
+	}
+}
+
+// Waves move one after the other, the nodes of a wave side by side. Nodes that have left the
+// cluster are skipped, and a later run moves only what was rolled back.
+func TestRunWaves(t *testing.T) {
+	driver := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "nadra", Name: "driver"},
+		Spec:       corev1.PodSpec{NodeName: "n1", Containers: []corev1.Container{{Name: installation.DriverContainer}}},
+		Status:     corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
+	}
+	slice := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "s"}, Spec: resourceapi.ResourceSliceSpec{
+		Driver: v1alpha1.DriverName, Devices: []resourceapi.Device{{Name: "d"}},
+	}}
+	objects := []runtime.Object{driver, slice}
+	for _, name := range []string{"n2", "n3"} {
+		objects = append(objects, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{
+			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+		}})
+	}
+	w := newWorld(t, objects...)
+	w.log = `{"moved":["00-multus.conf"],"left":["10-default.conflist"]}`
+	w.plan.Waves = []Wave{
+		{Name: "wave-1", Namespaces: []string{"x"}, Nodes: []NodeShare{{Name: "n1"}, {Name: "left"}, {Name: "n2"}}},
+		{Name: "wave-2", Nodes: []NodeShare{{Name: "n3"}}},
+	}
+	var events []string
+	w.PrependReactor("update", "nodes", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		n := action.(clienttesting.UpdateAction).GetObject().(*corev1.Node)
+		events = append(events, fmt.Sprintf("%s cordoned: %t", n.Name, n.Spec.Unschedulable))
+		return false, nil, nil
+	})
+	w.PrependReactor("patch", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) {
+		events = append(events, "namespace")
+		return false, nil, nil
+	})
+	is := func(want ...string) {
+		t.Helper()
+		if diff := cmp.Diff(want, events); diff != "" {
+			t.Errorf("events (-want +got):\n%s", diff)
+		}
+		events = nil
+	}
+	s, err := w.run(t)
+	if err != nil || s.Phase != Done || s.Nodes["left"] != nil {
+		t.Fatalf("%v, state %+v", err, s)
+	}
+	is("namespace", "n1 cordoned: true", "n2 cordoned: true", "n1 cordoned: false", "n2 cordoned: false", "n3 cordoned: true", "n3 cordoned: false")
+	w.comesBack(t)
+	for _, target := range []string{"node/n3", "namespace/x"} {
+		if err := w.runner.RollBack(t.Context(), w.plan, w.state(t), target); err != nil {
+			t.Fatal(err)
+		}
+	}
+	is("n3 cordoned: true", "n3 cordoned: false", "namespace")
+	if err := w.CoreV1().Pods("kube-system").Delete(t.Context(), "multus-1", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.run(t); err != nil {
+		t.Fatal(err)
+	}
+	is("namespace", "n3 cordoned: true", "n3 cordoned: false")
+}
+
+// A drain that fails stops the upgrade: the state has the reason, and the node stays
+// cordoned and Multus'.
+func TestStopsAtAGate(t *testing.T) {
+	for name, test := range map[string]struct {
+		pod     *corev1.Pod
+		blocked []string
+		code    reason.Code
+		texts   []string
+	}{
+		"a budget":   {pod("p", "web"), []string{"p"}, reason.DrainTimeout, []string{"after 20ms: ", "pod x/p: the disruption budget x/b needs 2 healthy pods"}},
+		"a bare pod": {pod("p", ""), nil, reason.PodNotRecreated, []string{"pod x/p", "--force"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, test.pod)
+				w.blocked = test.blocked
+				s, err := w.run(t)
+				isGate(t, err, "node n1: drain", test.code, test.texts...)
+				if s.Phase != Stopped || err == nil || s.Reason != err.Error() || reason.In(s.Reason) != test.code || s.Nodes["n1"].Step != Cordon {
+					t.Errorf("state %+v, node %+v", s, s.Nodes["n1"])
+				}
+				if n := w.node(t); !n.Spec.Unschedulable || n.Labels["nadra.dev/owner"] != "" {
+					t.Errorf("the node is %+v, want it cordoned and Multus'", n)
+				}
+			})
+		})
+	}
+}
+
+// With --force, bare pods are deleted, too.
+func TestForce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, pod("p", ""))
+		w.runner.Force = true
+		w.log = "nadra-node: taking Multus' configuration away: [LastConfiguration] /conf has no other configuration\n"
+		s, err := w.run(t)
+		isGate(t, err, "node n1: unconfigure", "", strings.TrimSpace(w.log))
+		if s.Phase != Stopped || reason.In(s.Reason) != reason.LastConfiguration {
+			t.Errorf("state %+v, want the error that the pod on the node logged", s)
+		}
+		if diff := cmp.Diff([]string{"p"}, w.evicted); diff != "" {
+			t.Errorf("evicted (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// A pause takes effect before the next step, and is the upgrade's phase.
+func TestPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, pod("p", "web"))
+		w.blocked = []string{"p"}
+		if _, err := w.run(t); err == nil {
+			t.Fatal("it did not stop")
+		}
+		if err := w.runner.Store.Pause(t.Context(), true); err != nil {
+			t.Fatal(err)
+		}
+		w.blocked = nil
+		s, err := w.run(t)
+		if !errors.Is(err, ErrPaused) || s.Phase != Paused || len(w.evicted) > 0 {
+			t.Errorf("error %v, phase %s, evicted %q", err, s.Phase, w.evicted)
+		}
+		if err := w.runner.Store.Pause(t.Context(), false); err != nil {
+			t.Fatal(err)
+		}
+		if s, _ = w.run(t); s.Nodes["n1"].Step != Assign || len(w.evicted) != 1 {
+			t.Errorf("node %+v, evicted %q: it did not continue", s.Nodes["n1"], w.evicted)
+		}
+	})
+}
+
+// A rollback of everything restores the node's cordon, the namespace's label and the
+// DaemonSet.
+func TestRollBackAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, pod("p", "web"))
+		n := w.node(t)
+		n.Spec.Unschedulable = true
+		if _, err := w.CoreV1().Nodes().Update(t.Context(), n, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		w.blocked = []string{"p"}
+		if _, err := w.run(t); err == nil {
+			t.Fatal("it did not stop")
+		}
+		d := w.multus(t)
+		if d.Spec.UpdateStrategy.Type != appsv1.OnDeleteDaemonSetStrategyType || d.Spec.Template.Spec.Affinity == nil {
+			t.Errorf("DaemonSet %+v is not kept off", d.Spec)
+		}
+		w.comesBack(t)
+		if err := w.runner.RollBack(t.Context(), w.plan, w.state(t), "all"); err != nil {
+			t.Fatal(err)
+		}
+		if last := w.progress[len(w.progress)-1]; last != "all was rolled back" {
+			t.Errorf("the last line is %q", last)
+		}
+		if d := w.multus(t); d.Spec.UpdateStrategy.Type != "" || d.Spec.Template.Spec.Affinity != nil {
+			t.Errorf("DaemonSet %+v is not as it was", d.Spec)
+		}
+		if n := w.node(t); !n.Spec.Unschedulable || len(n.Spec.Taints) > 0 {
+			t.Errorf("node %+v, want it cordoned as before", n.Spec)
+		}
+		ns, err := w.CoreV1().Namespaces().Get(t.Context(), "x", metav1.GetOptions{})
+		if err != nil || len(ns.Labels) > 0 {
+			t.Errorf("namespace with labels %v, %v", ns.Labels, err)
+		}
+		if s := w.state(t); s.Phase != RolledBack || s.Target != "" || len(s.Namespaces)+len(s.Multus) > 0 {
+			t.Errorf("state %+v", s)
+		}
+	})
+}
+
+func (w *world) multus(t *testing.T) *appsv1.DaemonSet {
+	t.Helper()
+	d, err := w.AppsV1().DaemonSets("kube-system").Get(t.Context(), "multus", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// comesBack creates Multus' pod on the node, and its configuration.
+func (w *world) comesBack(t *testing.T) {
+	t.Helper()
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "kube-system", Name: "multus-1",
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "multus", UID: "3", Controller: ptr.To(true)}},
+		},
+		Spec:   corev1.PodSpec{NodeName: "n1"},
+		Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
+	}
+	if _, err := w.CoreV1().Pods("kube-system").Create(t.Context(), p, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.log = `{"moved":["00-multus.conf"],"left":[]}`
+}
+
+// Moves and rollbacks that would leave pods without a node are refused.
+func TestRunStrandsNoPod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, pod("p", "web"))
+		w.plan.Waves[0].Namespaces = nil
+		_, err := w.run(t)
+		isGate(t, err, "wave-1", reason.NoNodeForPods, "pod x/p", "Multus serves namespace x")
+		n := w.node(t)
+		if n.Spec.Unschedulable || len(w.evicted) > 0 {
+			t.Errorf("node %+v, evicted %q: nothing was to be touched", n.Spec, w.evicted)
+		}
+		n.Labels = map[string]string{v1alpha1.OwnerLabel: v1alpha1.OwnerNadra}
+		if _, err := w.CoreV1().Nodes().Update(t.Context(), n, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.runner.Store.Save(t.Context(), w.plan, NewState()); err != nil {
+			t.Fatal(err)
+		}
+		for target, want := range map[string]struct {
+			where string
+			code  reason.Code
+			text  string
+		}{
+			"namespace/x": {"namespace x", reason.NoNodeForPods, "Multus serves no node"},
+			"pod/x/p":     {"StatefulSet x/web", reason.NoNodeForPods, "Multus serves no node"},
+			"node/absent": {"node absent", "", "no such node"}, "namespace/absent": {"namespace absent", "", `namespaces "absent" not found`},
+			"pod/x/absent": {"pod x/absent", "", "no such pod"},
+		} {
+			err := w.runner.RollBack(t.Context(), w.plan, w.state(t), target)
+			isGate(t, err, want.where, want.code, want.text)
+			if s := w.state(t); s.Target != "" || s.Phase != Running {
+				t.Errorf("%s was refused, and the state is %+v", target, s)
+			}
+		}
+	})
+}
+
+// If pods are nadra's by default, a namespace that is rolled back is labelled for Multus.
+func TestRollBackWithDefault(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		controller := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "nadra-system", Name: "nadra-controller"}}
+		controller.Spec.Template.Spec.Containers = []corev1.Container{{Name: "nadra-controller", Args: []string{"--default-owner=nadra"}}}
+		w := newWorld(t, controller)
+		state := NewState()
+		state.Namespaces["x"] = NamespaceState{}
+		isGate(t, w.runner.RollBack(t.Context(), w.plan, state, "all"), "all", reason.NoNodeForPods, "--default-owner=nadra")
+		if err := w.runner.RollBack(t.Context(), w.plan, state, "namespace/x"); err != nil {
+			t.Fatal(err)
+		}
+		ns, err := w.CoreV1().Namespaces().Get(t.Context(), "x", metav1.GetOptions{})
+		if err != nil || ns.Labels[v1alpha1.OwnerLabel] != v1alpha1.OwnerMultus || len(w.state(t).Namespaces) > 0 {
+			t.Errorf("namespace with labels %v, %v: want it Multus'", ns.Labels, err)
+		}
+	})
+}
+
+// A dry run of the client writes nothing at all.
+func TestDryRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, pod("p", "web"))
+		w.runner.DryRun = "client"
+		if err := w.runner.Run(t.Context(), w.plan, NewState(), ""); err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range w.Actions() {
+			if !slices.Contains([]string{"get", "list"}, a.GetVerb()) {
+				t.Errorf("it writes: %s %s", a.GetVerb(), a.GetResource().Resource)
+			}
+		}
+		if len(w.progress) == 0 {
+			t.Error("it says nothing")
+		}
+	})
+}
+
+// Targets and upgrades that do not exist are errors.
+func TestErrors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		if err := w.runner.Store.Pause(t.Context(), true); !errors.Is(err, ErrNone) {
+			t.Errorf("pausing nothing: %v", err)
+		}
+		if err := w.runner.RollBack(t.Context(), w.plan, NewState(), "moon/n1"); err == nil || !strings.Contains(err.Error(), `"moon/n1"`) {
+			t.Errorf("rolling back the moon: %v", err)
+		}
+		for name, want := range map[string]struct {
+			code reason.Code
+			text string
+		}{
+			"x/p": {reason.PodNotRecreated, "create it with the label nadra.dev/owner=multus"}, "x/d": {"", "DaemonSet x/agent, whose nodes decide: use rollback --node n1"},
+			"x/j": {"", "label its pod template nadra.dev/owner=multus"}, "x/absent": {"", "no such pod with networks"},
+		} {
+			ds, job := pod("d", "agent"), pod("j", "nightly")
+			ds.OwnerReferences[0].Kind, job.OwnerReferences[0].Kind = "DaemonSet", "Job"
+			w := newWorld(t, pod("p", ""), ds, job)
+			isGate(t, w.runner.RollBack(t.Context(), w.plan, NewState(), "pod/"+name), "pod "+name, want.code, want.text)
+		}
+		w.plan.Waves[0].Nodes[0].Name = "absent"
+		if s, err := w.run(t); err != nil || s.Phase != Done || !slices.Contains(w.progress, "node absent is gone") {
+			t.Errorf("a node that is gone: %v, %s, said %q", err, s.Phase, w.progress)
+		}
+	})
+}
+
+// A conflict with another writer of a node, such as its kubelet, is retried.
+func TestNodeIsWrittenByOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		conflicts := 2
+		w.PrependReactor("update", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
+			if conflicts--; conflicts >= 0 {
+				return true, nil, apierrors.NewConflict(corev1.Resource("nodes"), "n1", errors.New("it was changed"))
+			}
+			return false, nil, nil
+		})
+		n := &NodeState{Direction: ToNadra}
+		if err := newRun(w.runner, w.plan, NewState()).steps.cordon(t.Context(), "n1", n); err != nil {
+			t.Fatal(err)
+		}
+		if node := w.node(t); !node.Spec.Unschedulable || len(node.Spec.Taints) != 1 || n.WasCordoned {
+			t.Errorf("node %+v, state %+v", node.Spec, n)
+		}
+	})
+}
+
+// A node that has left the cluster does not keep the rest from being rolled back.
+func TestRollBackWithoutANode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		state := NewState()
+		state.Nodes["gone"] = &NodeState{Direction: ToNadra, Step: Assign}
+		if err := w.runner.RollBack(t.Context(), w.plan, state, "all"); err != nil {
+			t.Fatal(err)
+		}
+		if s := w.state(t); s.Phase != RolledBack || !slices.Contains(w.progress, "node gone is gone") {
+			t.Errorf("state %+v, said %q", s, w.progress)
+		}
+	})
+}
+
+// A rollback lets no pod come before the runtime has Multus' configuration, because the
+// pod would start without its networks.
+func TestRollBackWaitsForTheConfiguration(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, pod("p", "web"))
+		w.blocked = []string{"p"}
+		if _, err := w.run(t); err == nil {
+			t.Fatal("it did not stop")
+		}
+		w.blocked = nil
+		w.comesBack(t)
+		logs := []string{`{}`, `{"moved":[],"left":["10-default.conflist"]}`, "nadra-node: waiting for Multus' configuration: [MultusConfigurationMissing] /conf has none"}
+		w.runner.Nodes.Raw = func(context.Context, string) ([]byte, error) {
+			log := logs[0]
+			logs = logs[1:]
+			return []byte(log), nil
+		}
+		err := w.runner.RollBack(t.Context(), w.plan, w.state(t), "node/n1")
+		isGate(t, err, "node n1: return", "", "waiting for Multus' configuration: nadra-node: waiting")
+		if s := w.state(t); reason.In(s.Reason) != reason.MultusConfigurationMissing {
+			t.Errorf("state %+v, want the error that the pod on the node logged", s)
+		}
+		if n := w.node(t); !n.Spec.Unschedulable || len(n.Spec.Taints) == 0 {
+			t.Errorf("node %+v is open for pods", n.Spec)
+		}
+	})
+}
+
+// An API server that restarts is waited for; an error that lasts is not.
+func TestTransientErrors(t *testing.T) {
+	for name, tt := range map[string]struct {
+		err  error
+		want bool // whether the drain fails
+	}{
+		"restarting": {&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, false},
+		"overloaded": {apierrors.NewInternalError(errors.New("etcdserver: leader changed")), false},
+		"forbidden":  {apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New("no")), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, pod("p", "web"))
+			w.runner.DrainTimeout = 10 * time.Second
+			fail := 3
+			w.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+				if fail--; fail >= 0 {
+					return true, nil, tt.err
+				}
+				return false, nil, nil
+			})
+			steps := newRun(w.runner, w.plan, NewState()).steps
+			err := steps.drain(t.Context(), "n1", &NodeState{Direction: ToNadra})
+			if !tt.want && (err != nil || len(w.evicted) != 1) || tt.want && !apierrors.IsForbidden(err) {
+				t.Errorf("error %v, evicted %q", err, w.evicted)
+			}
+		})
+	}
+}
+
+// TestHandoverPod checks that the pod on a node sees the two directories, and no other.
+func TestHandoverPod(t *testing.T) {
+	h := &handover{confDir: "/srv/cni/net.d", kept: "/srv/nadra/multus"}
+	pod := h.pod("node-1", "off")
+	var paths []string
+	for _, v := range pod.Spec.Volumes {
+		paths = append(paths, v.Name+" "+v.HostPath.Path)
+	}
+	if want := []string{"conf /srv/cni/net.d", "kept /srv/nadra/multus"}; !slices.Equal(paths, want) {
+		t.Errorf("the pod's volumes are %q, want %q", paths, want)
+	}
+}

@@ -1,0 +1,239 @@
+package upgrade
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/kubectl/pkg/util/podutils"
+
+	"github.com/nadra-dev/nadra/internal/desk/installation"
+	"github.com/nadra-dev/nadra/pkg/api/reason"
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+)
+
+// steps takes the steps of a node's move.
+type steps struct {
+	env
+	reader     *factReader
+	journal    *journal
+	evictor    *evictor
+	daemonSets *daemonSets
+	nodes      *nodes
+	handover   *handover
+	// gate limits every wait but the drain's.
+	gate time.Duration
+	// canaries runs canaries on a node; nil skips them.
+	canaries func(ctx context.Context, node string) error
+}
+
+// take takes one step. Every step can be repeated.
+func (s *steps) take(ctx context.Context, step Step, name string, n *NodeState) error {
+	do := map[Step]func(context.Context, string, *NodeState) error{
+		Cordon: s.cordon, Inspect: s.inspect, Drain: s.drain, Assign: s.assign, Unconfigure: s.unconfigure,
+		Adopt: s.adopt, Serve: s.serve, Verify: s.verify,
+		Release: s.release, Configure: s.configure, Return: s.giveBack,
+		Uncordon: s.uncordon, Recover: s.awaitRecovery,
+	}[step]
+	return do(ctx, name, n)
+}
+
+// cordon cordons and taints a node. It first saves whether the node was cordoned
+// before, and how many pods of the disturbed workloads are ready.
+func (s *steps) cordon(ctx context.Context, name string, n *NodeState) error {
+	return s.nodes.change(ctx, name, func(node *corev1.Node) error {
+		if !slices.ContainsFunc(node.Spec.Taints, isMoving) {
+			f, err := s.reader.facts(ctx)
+			if err != nil {
+				return err
+			}
+			n.WasCordoned, n.Ready = node.Spec.Unschedulable, f.ReadyOf(f.Disturbed(name, n.Direction))
+			if err := s.journal.save(ctx); err != nil {
+				return err
+			}
+			node.Spec.Taints = append(node.Spec.Taints, moving)
+		}
+		node.Spec.Unschedulable = true
+		return nil
+	})
+}
+
+// uncordon removes taint and cordon, unless the node was cordoned before its move.
+func (s *steps) uncordon(ctx context.Context, name string, n *NodeState) error {
+	return s.nodes.change(ctx, name, func(node *corev1.Node) error {
+		node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, isMoving)
+		node.Spec.Unschedulable = n.WasCordoned
+		return nil
+	})
+}
+
+// drain evicts the pods whose networks the node's present owner attached, and waits
+// until they are gone: their networks are then detached by their owner. It does not
+// touch other pods.
+func (s *steps) drain(ctx context.Context, name string, n *NodeState) error {
+	return s.evictor.evictAll(ctx, "node "+name, func(f *Facts) []Pod { return f.Disturbed(name, n.Direction) })
+}
+
+// assign labels a node for nadra, and waits until Multus' pod has left it.
+func (s *steps) assign(ctx context.Context, name string, _ *NodeState) error {
+	if err := s.nodes.label(ctx, name, v1alpha1.OwnerNadra); err != nil {
+		return err
+	}
+	return s.await(ctx, s.gate, reason.MultusPodRemains, func(ctx context.Context) (string, error) {
+		pods, err := s.daemonSets.podsOn(ctx, name)
+		if err != nil || len(pods) == 0 {
+			return "", err
+		}
+		return fmt.Sprintf("pod %s/%s of Multus is still on the node", pods[0].Namespace, pods[0].Name), nil
+	})
+}
+
+// inspect checks, while Multus still serves the node, that nadra's driver can adopt what Multus has
+// attached there.
+func (s *steps) inspect(ctx context.Context, name string, _ *NodeState) error {
+	return s.handover.check(ctx, name)
+}
+
+// adopt waits until nadra's driver has adopted what Multus has attached on the node.
+func (s *steps) adopt(ctx context.Context, name string, _ *NodeState) error {
+	return s.handover.adopted(ctx, name)
+}
+
+// driverWait limits the wait for a driver on a node that it is about to lose.
+const driverWait = time.Minute
+
+// release labels a node as one that is given back, and waits until nadra's driver has given back what
+// it has adopted: before Multus is in the runtime's configuration, so that no DEL runs twice. It first
+// waits until the driver is ready, because pods that started while it was away, after a boot for example,
+// get their networks when it comes back. A driver that stays away does not stop the rollback.
+func (s *steps) release(ctx context.Context, name string, _ *NodeState) error {
+	err := s.await(ctx, min(s.gate, driverWait), reason.DriverNotServing, func(ctx context.Context) (string, error) { return s.driverMissing(ctx, name) })
+	switch {
+	case reason.Of(err) == reason.DriverNotServing:
+		s.say("node %s: a pod that has started without the driver may lack its networks, delete it: %v", name, err)
+	case err != nil:
+		return err
+	}
+	if err := s.nodes.label(ctx, name, v1alpha1.OwnerReturning); err != nil {
+		return err
+	}
+	return s.handover.returned(ctx, name)
+}
+
+// giveBack waits until Multus' pod is ready on the node, and until the container runtime has Multus'
+// configuration, and then removes the label: until then nadra attaches new pods.
+func (s *steps) giveBack(ctx context.Context, name string, _ *NodeState) error {
+	count := s.daemonSets.count()
+	err := s.await(ctx, s.gate, reason.MultusPodNotReady, func(ctx context.Context) (string, error) {
+		pods, err := s.daemonSets.podsOn(ctx, name)
+		switch {
+		case err != nil:
+			return "", err
+		case len(pods) < count:
+			return "Multus has no pod on the node", nil
+		}
+		for _, p := range pods {
+			if !podutils.IsPodReady(&p) {
+				return fmt.Sprintf("pod %s/%s of Multus is not ready", p.Namespace, p.Name), nil
+			}
+		}
+		return "", nil
+	})
+	if err == nil && count > 0 {
+		err = s.handover.await(ctx, name)
+	}
+	if err != nil {
+		return err
+	}
+	return s.nodes.label(ctx, name, "")
+}
+
+// unconfigure takes Multus' configuration away from the container runtime.
+func (s *steps) unconfigure(ctx context.Context, name string, _ *NodeState) error {
+	return s.handover.turn(ctx, name, "off")
+}
+
+// configure gives Multus' configuration back to the container runtime.
+func (s *steps) configure(ctx context.Context, name string, _ *NodeState) error {
+	return s.handover.turn(ctx, name, "on")
+}
+
+// serve waits until nadra's driver is ready on the node, and offers networks there.
+func (s *steps) serve(ctx context.Context, name string, _ *NodeState) error {
+	return s.await(ctx, s.gate, reason.DriverNotServing, func(ctx context.Context) (string, error) {
+		if missing, err := s.driverMissing(ctx, name); err != nil || missing != "" {
+			return missing, err
+		}
+		list, err := s.kube.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{FieldSelector: fields.AndSelectors(
+			fields.OneTermEqualSelector(resourceapi.ResourceSliceSelectorNodeName, name),
+			fields.OneTermEqualSelector(resourceapi.ResourceSliceSelectorDriver, v1alpha1.DriverName),
+		).String()})
+		if err != nil {
+			return "", fmt.Errorf("listing its ResourceSlices: %w", err)
+		}
+		for _, slice := range list.Items {
+			if len(slice.Spec.Devices) > 0 {
+				return "", nil
+			}
+		}
+		return "nadra's driver offers no network on the node: read its log", nil
+	})
+}
+
+// driverMissing returns why nadra's driver is not ready on the node, or an empty string if it is.
+func (s *steps) driverMissing(ctx context.Context, name string) (string, error) {
+	pods, err := podsOn(ctx, s.kube, name)
+	if err != nil {
+		return "", err
+	}
+	driver := slices.IndexFunc(pods, func(p corev1.Pod) bool {
+		_, found := installation.ContainerArgs(&p.Spec, installation.DriverContainer)
+		return found
+	})
+	switch {
+	case driver < 0:
+		return "nadra's driver has no pod on the node", nil
+	case !podutils.IsPodReady(&pods[driver]):
+		return fmt.Sprintf("pod %s/%s of nadra's driver is not ready", pods[driver].Namespace, pods[driver].Name), nil
+	}
+	return "", nil
+}
+
+// verify runs canaries on the node. It first waits for the driver again: after an interruption the step serve may
+// be long past, and a node that offers no networks would need no canary.
+func (s *steps) verify(ctx context.Context, name string, n *NodeState) error {
+	if err := s.serve(ctx, name, n); err != nil || s.canaries == nil || s.dry != "" {
+		return err
+	}
+	err := s.canaries(ctx, name)
+	if ctx.Err() != nil {
+		return err
+	}
+	return reason.Wrap(reason.CanaryFailed, err)
+}
+
+// awaitRecovery waits until as many pods of the disturbed workloads are ready as before.
+func (s *steps) awaitRecovery(ctx context.Context, _ string, n *NodeState) error {
+	return s.await(ctx, s.gate, reason.PodsNotReady, func(ctx context.Context) (string, error) {
+		f, err := s.reader.facts(ctx)
+		if err != nil {
+			return "", err
+		}
+		for _, before := range n.Ready {
+			if now := f.Ready(before.Workload); now < before.Pods {
+				return tooFewReady(before.Workload, now, before.Pods), nil
+			}
+		}
+		return "", nil
+	})
+}
+
+// tooFewReady describes a workload with fewer ready pods than before.
+func tooFewReady(w Workload, now, before int) string {
+	return fmt.Sprintf("%s has %d ready pods, and had %d before", w, now, before)
+}

@@ -1,0 +1,104 @@
+package upgrade
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/nadra-dev/nadra/pkg/api/reason"
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// workloads gives single workloads back to Multus.
+type workloads struct {
+	env
+	reader *factReader
+	gate   time.Duration
+}
+
+// giveBack labels the pod template of a workload for Multus, which makes the workload
+// recreate its pods. It waits until Multus serves all of them, and as many are ready as
+// before.
+func (w *workloads) giveBack(ctx context.Context, workload Workload) error {
+	f, err := w.reader.facts(ctx)
+	if err != nil {
+		return err
+	}
+	before := f.Ready(workload)
+	if err := w.label(ctx, workload); err != nil {
+		return err
+	}
+	w.say("%s: Multus serves its new pods", workload)
+	err = w.await(ctx, w.gate, reason.PodsNotReady, func(ctx context.Context) (string, error) {
+		f, err := w.reader.facts(ctx)
+		if err != nil {
+			return "", err
+		}
+		for _, p := range f.Pods {
+			if p.Workload == workload && p.ServedByNadra() {
+				return fmt.Sprintf("nadra still serves pod %s", p), nil
+			}
+		}
+		if now := f.Ready(workload); now < before {
+			return tooFewReady(workload, now, before), nil
+		}
+		return "", nil
+	})
+	if err != nil {
+		return &GateError{workload.String(), err}
+	}
+	return nil
+}
+
+// label labels the pod template of a workload for Multus.
+func (w *workloads) label(ctx context.Context, workload Workload) error {
+	err := w.patchTemplate(ctx, workload, fmt.Sprintf(`{"labels":{%q:%q}}`, v1alpha1.OwnerLabel, v1alpha1.OwnerMultus))
+	if err != nil {
+		return fmt.Errorf("labelling the pod template of %s: %w", workload, err)
+	}
+	return nil
+}
+
+// patchTemplate changes the metadata of a workload's pod template, which makes the workload recreate its pods.
+// It refuses kinds that no rollout restarts.
+func (e env) patchTemplate(ctx context.Context, w Workload, metadata string) error {
+	patch := fmt.Appendf(nil, `{"spec":{"template":{"metadata":%s}}}`, metadata)
+	options, apps := metav1.PatchOptions{DryRun: e.dry.options()}, e.kube.AppsV1()
+	return e.dry.write(func() (err error) {
+		switch w.Kind {
+		case "DaemonSet":
+			_, err = apps.DaemonSets(w.Namespace).Patch(ctx, w.Name, types.StrategicMergePatchType, patch, options)
+		case "StatefulSet":
+			_, err = apps.StatefulSets(w.Namespace).Patch(ctx, w.Name, types.StrategicMergePatchType, patch, options)
+		case "Deployment":
+			_, err = apps.Deployments(w.Namespace).Patch(ctx, w.Name, types.StrategicMergePatchType, patch, options)
+		default:
+			err = fmt.Errorf("no rollout restarts a %s", w.Kind)
+		}
+		return err
+	})
+}
+
+// workloadOf finds the workload of a pod, namespace/name.
+func workloadOf(f Facts, name string) (Workload, error) {
+	for _, p := range f.Pods {
+		if p.String() != name {
+			continue
+		}
+		switch p.Workload.Kind {
+		case "Deployment", "StatefulSet":
+			return p.Workload, nil
+		case "DaemonSet":
+			if f.BesideMultus {
+				return p.Workload, nil
+			}
+			return p.Workload, fmt.Errorf("it belongs to %s, whose nodes decide: use rollback --node %s", p.Workload, p.Node)
+		case "":
+			return p.Workload, reason.Errorf(reason.PodNotRecreated, "nothing recreates it: create it with the label %s=%s", v1alpha1.OwnerLabel, v1alpha1.OwnerMultus)
+		}
+		return p.Workload, fmt.Errorf("it belongs to %s: label its pod template %s=%s", p.Workload, v1alpha1.OwnerLabel, v1alpha1.OwnerMultus)
+	}
+	return Workload{}, fmt.Errorf("the cluster has no such pod with networks: name it as NAMESPACE/NAME")
+}

@@ -1,5 +1,0 @@
-// Package cniresult reads what CNI plugins return:
-//
-//	results.go  addresses in the pod
-//	errors.go   errors
-package cniresult
