@@ -13,6 +13,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/kubectl/pkg/util/podutils"
 
 	"github.com/nadra-dev/nadra/pkg/admission"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
@@ -23,6 +24,9 @@ const (
 	DriverContainer     = "nadra-node"
 	ControllerContainer = "nadra-controller"
 )
+
+// WebhookService is the Service of the controller's webhooks.
+const WebhookService = "nadra-webhook"
 
 // BesideFlag is the flag of both programs for nodes on which Multus stays.
 const BesideFlag = "beside-multus"
@@ -70,6 +74,12 @@ func ContainerArgs(spec *corev1.PodSpec, container string) ([]string, bool) {
 		return nil, false
 	}
 	return spec.Containers[i].Args, true
+}
+
+// DriverReady reports whether a pod runs the driver and is ready.
+func DriverReady(pod *corev1.Pod) bool {
+	_, is := ContainerArgs(&pod.Spec, DriverContainer)
+	return is && podutils.IsPodReady(pod)
 }
 
 // Settings are the programs of an installation. Each is nil if it is missing.
