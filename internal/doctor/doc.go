@@ -6,6 +6,7 @@
 //	check.go         rules, their findings, and Diagnose
 //	rules.go         the table of rules
 //	report.go        the report with its totals
+//	nadra.go         checks of nadra's own programs, and of the pods that wait for them
 //	cluster.go       checks of the API server, of other components and of the networks
 //	versions.go      versions with known problems
 //	node.go          checks of a node's versions and of its kubelet

@@ -3,7 +3,8 @@
 //
 //	live.go         reads a cluster, with its API server and networks
 //	nodes.go        nodes and the configuration of their kubelets
-//	workloads.go    DaemonSets, schedulers, autoscalers and static pods
+//	workloads.go    DaemonSets, schedulers, autoscalers and pods
+//	nadra.go        nadra's webhook and slices
 //	multus.go       the installations of Multus and their settings
 //	policies.go     MultiNetworkPolicies
 //	readers.go      programs that read the networks annotation of pods
@@ -83,7 +84,9 @@ func (c Cluster) Read(ctx context.Context) (doctor.Capabilities, error) {
 		{"networks", r.readNetworks},
 		{"DaemonSets", r.readDaemonSets},
 		{"Deployments", r.readComponents},
-		{"pods", r.readStaticPods},
+		{"pods", r.readPods},
+		{"webhooks", r.readWebhook},
+		{"slices", r.readSlices},
 		{"network policies", r.readPolicies},
 		{"programs that read networks", r.readReaders},
 		{"whereabouts", r.readWhereabouts},
