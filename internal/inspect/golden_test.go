@@ -111,6 +111,11 @@ func read(t *testing.T, comment, objects, base string) ChainInput {
 			without[words[1]] = true
 		case len(words) == 2 && words[0] == "unread":
 			in.Unread[Kind(words[1])] = true
+		case len(words) > 0 && words[0] == "drivers":
+			in.Drivers = map[string]bool{}
+			for _, node := range words[1:] {
+				in.Drivers[node] = true
+			}
 		case len(words) == 1 && words[0] == "no-dra":
 			in.NoDRA = true
 		case len(words) > 0 && words[0] == "controller":

@@ -63,7 +63,7 @@ func (c Cluster) readDRA(ctx context.Context, in *inspect.Input) (noDRA bool, er
 // ReadNetworks reads the input of OfferedNetworks.
 func (c Cluster) ReadNetworks(ctx context.Context) (inspect.Input, error) {
 	in := inspect.Input{Unread: map[inspect.Kind]bool{}}
-	return in, firstOf(c.readOffers(ctx, &in), c.readNetworks(ctx, &in))
+	return in, firstOf(c.readOffers(ctx, &in), c.readNetworks(ctx, &in), c.eventsOn(ctx, &in, "NetworkAttachmentDefinition", "", ""))
 }
 
 // readOffers reads slices and classes.
