@@ -24,5 +24,6 @@
 //	maketemplates.go   creates missing ResourceClaimTemplates of waiting pods
 //	certificate.go     decides about the webhooks' certificate and what callers trust
 //	certificates.go    maintains the Secret and the caBundle
+//	drivers.go         publishes the nodes without a driver
 //	migration.go       counts pods by what attaches their networks
 package controller

@@ -15,6 +15,7 @@
 //
 // Networks:
 //
+//	attacher.go   who attaches a pod's networks
 //	network.go    parses NetworkAttachmentDefinitions
 //	conflist.go   turns a configuration into a list of plugins and checks it
 //	plugin.go     what nadra reads of a plugin's configuration
