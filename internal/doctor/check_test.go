@@ -37,7 +37,7 @@ var changes = []struct {
 	}},
 	{"nadra-driver", Note, "", func(c *Capabilities) { c.Nadra = nil }},
 	{"nadra-driver", Blocker, "node-2", func(c *Capabilities) { c.own("node-2"); c.Nadra = nil }},
-	{"nadra-driver", Blocker, "nadra/nadra-node", func(c *Capabilities) { c.Nadra.Ready, c.Nadra.Desired, c.Nadra.ReadyNodes = 0, 0, nil }},
+	{"nadra-driver", Blocker, "nadra/nadra-node selects no node", func(c *Capabilities) { c.Nadra.Ready, c.Nadra.Desired, c.Nadra.ReadyNodes = 0, 0, nil }},
 	{"nadra-driver", Blocker, "none of 2 nodes", func(c *Capabilities) { c.Nadra.Ready, c.Nadra.ReadyNodes = 0, nil }},
 	{"nadra-driver", Blocker, ": node-2", func(c *Capabilities) {
 		c.own("node-1", "node-2")
