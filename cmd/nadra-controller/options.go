@@ -77,6 +77,7 @@ func parse(args []string) (options, error) {
 	}
 	o.webhook.Pools, o.webhook.NoPodInfo = o.Pools, !o.podInfo
 	o.webhook.NoVirtualMachines = !o.machines
+	o.BesideMultus = o.webhook.BesideMultus
 	o.setCallers()
 	o.webhook.Isolation.Global = names(o.globalNamespaces)
 	if err := o.setDefaultNetworks(); err != nil {

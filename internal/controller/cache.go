@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/nadra-dev/nadra/internal/installation"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
@@ -41,7 +42,7 @@ func CacheOptions() cache.Options {
 	}
 }
 
-// podCache is a cache of all pods of the cluster, slim, that a manager fills only while it leads. The
+// podCache is a cache of all pods of the cluster, slim, and of the nodes' metadata, that a manager fills only while it leads. The
 // API server sends each of its watchers every change of every pod, and the webhooks, for which there
 // are several replicas, need no pods.
 type podCache struct{ cache.Cache }
@@ -77,7 +78,8 @@ func (c podCache) source(h handler.EventHandler, predicates ...predicate.Predica
 }
 
 // slimPod reduces a pod to its identity, the templates to which it refers, its node, and what attaches
-// its networks (see cachedAttacher). It keeps handwritten templates only for pods that name networks.
+// its networks (see cachedAttacher). It keeps handwritten templates only for pods that name networks, and
+// what installation.DriverReady reads of a driver that is ready.
 func slimPod(object any) (any, error) {
 	pod, ok := object.(*corev1.Pod)
 	if !ok {
@@ -89,11 +91,15 @@ func slimPod(object any) (any, error) {
 			CreationTimestamp: pod.CreationTimestamp, DeletionTimestamp: pod.DeletionTimestamp,
 		},
 		Spec:   corev1.PodSpec{NodeName: pod.Spec.NodeName},
-		Status: corev1.PodStatus{Reason: attacherOf(pod)},
+		Status: corev1.PodStatus{Reason: string(attacherOf(pod))},
 	}
 	templates := translate.TemplatesOf(&pod.Spec)
 	if cachedAttacher(slim) != "" {
 		templates = translate.AllTemplates(&pod.Spec)
+	}
+	if installation.DriverReady(pod) {
+		slim.Spec.Containers = []corev1.Container{{Name: installation.DriverContainer}}
+		slim.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 	}
 	for _, name := range templates {
 		slim.Spec.ResourceClaims = append(slim.Spec.ResourceClaims, corev1.PodResourceClaim{ResourceClaimTemplateName: &name})

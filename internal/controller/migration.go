@@ -2,20 +2,17 @@ package controller
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"strings"
 	"sync"
 
-	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
-	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"github.com/nadra-dev/nadra/internal/installation"
 	"github.com/nadra-dev/nadra/internal/metrics"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
@@ -25,25 +22,26 @@ import (
 // migration counts the pods that name networks by annotation, by what attaches them, as
 // `kubectl nadra get attachments` does:
 //
-//	nadra   it has a claim: by a template for networks, or for an extended resource
-//	multus  it has no claim; its network-status has networks, or it does not run yet
-//	none    it has no claim, it runs, and its network-status has no networks
+//	nadra   it has a claim for networks, or nadra attaches it without one
+//	multus  its network-status has networks of Multus, or it does not run yet
+//	none    it runs, and its network-status has no networks
 //
-// It skips pods that have ended, and pods on the host's network.
+// attachment.AttacherOf decides. migration skips pods that have ended, and pods on the host's network.
 type migration struct {
 	templates client.Reader
 	pods      podCache
 	meters    *metrics.Controller
+	drivers   *drivers
 
 	mu     sync.Mutex
-	owners map[types.UID]string
-	counts map[string]int
+	owners map[types.UID]attachment.Attacher
+	counts map[attachment.Attacher]int
 }
 
-func newMigration(templates client.Reader, pods podCache, meters *metrics.Controller) *migration {
+func newMigration(templates client.Reader, pods podCache, meters *metrics.Controller, drivers *drivers) *migration {
 	m := &migration{
-		templates: templates, pods: pods, meters: meters, owners: map[types.UID]string{},
-		counts: map[string]int{metrics.OfNadra: 0, metrics.OfMultus: 0, metrics.OfNobody: 0},
+		templates: templates, pods: pods, meters: meters, drivers: drivers, owners: map[types.UID]attachment.Attacher{},
+		counts: map[attachment.Attacher]int{attachment.OfNadra: 0, attachment.OfMultus: 0, attachment.OfNobody: 0},
 	}
 	m.publish()
 	return m
@@ -70,27 +68,27 @@ func (m *migration) OnUpdate(_, object any) { m.count(object) }
 
 // OnDelete removes a pod from the counts.
 func (m *migration) OnDelete(object any) {
-	if gone, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
-		object = gone.Obj
-	}
-	if pod, ok := object.(*corev1.Pod); ok {
+	if pod, ok := lastState(object).(*corev1.Pod); ok {
 		m.set(pod.UID, "")
+		m.drivers.setPod(pod, "", false)
 	}
 }
 
 func (m *migration) count(object any) {
 	if pod, ok := object.(*corev1.Pod); ok {
-		m.set(pod.UID, m.owner(pod))
+		owner := m.owner(pod)
+		m.set(pod.UID, owner)
+		m.drivers.setPod(pod, owner, installation.DriverReady(pod))
 	}
 }
 
 // owner returns what attaches the networks of a slim pod, "" if it names none.
-func (m *migration) owner(pod *corev1.Pod) string {
+func (m *migration) owner(pod *corev1.Pod) attachment.Attacher {
 	attacher := cachedAttacher(pod)
-	if attacher == "" || attacher == metrics.OfNadra || !m.byHand(pod) {
+	if attacher == "" || attacher == attachment.OfNadra || !m.byHand(pod) {
 		return attacher
 	}
-	return metrics.OfNadra
+	return attachment.OfNadra
 }
 
 // byHand reports whether a handwritten template requests networks. It assumes that a template which is
@@ -129,7 +127,7 @@ func forNetworks(spec resourceapi.ResourceClaimSpec) bool {
 }
 
 // set changes what attaches the networks of a pod.
-func (m *migration) set(pod types.UID, owner string) {
+func (m *migration) set(pod types.UID, owner attachment.Attacher) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	before := m.owners[pod]
@@ -150,48 +148,18 @@ func (m *migration) set(pod types.UID, owner string) {
 // publish sets the metrics. The caller holds mu, or is the only user of m.
 func (m *migration) publish() {
 	for owner, n := range m.counts {
-		m.meters.Pods(owner, n)
+		m.meters.Pods(string(owner), n)
 	}
 }
 
 // cachedAttacher returns what attaches the networks of a pod in the cache, without regard to handwritten
 // templates. slimPod stores it in the status' reason, which needs no additional memory.
-func cachedAttacher(pod *corev1.Pod) string { return pod.Status.Reason }
+func cachedAttacher(pod *corev1.Pod) attachment.Attacher {
+	return attachment.Attacher(pod.Status.Reason)
+}
 
 // attacherOf returns what attaches the networks of a whole pod, without regard to handwritten templates.
-func attacherOf(pod *corev1.Pod) string {
-	over := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-	switch {
-	case over, pod.Spec.HostNetwork, !namesNetworks(pod):
-		return ""
-	case len(translate.TemplatesOf(&pod.Spec)) > 0, pod.Status.ExtendedResourceClaimStatus != nil:
-		return metrics.OfNadra
-	case hasNetworks(pod), pod.Status.Phase != corev1.PodRunning:
-		return metrics.OfMultus
-	}
-	return metrics.OfNobody
-}
-
-// namesNetworks reports whether the annotation names networks, or is invalid.
-func namesNetworks(pod *corev1.Pod) bool {
-	text := attachment.NetworksText(pod.Annotations)
-	if strings.TrimSpace(text) == "" {
-		return false
-	}
-	networks, err := attachment.ParseSelections(text, pod.Namespace)
-	return err != nil || len(networks) > 0
-}
-
-// hasNetworks reports whether network-status has another network than the default one.
-func hasNetworks(pod *corev1.Pod) bool {
-	var networks []struct{ Default bool }
-	if json.Unmarshal([]byte(pod.Annotations[nadv1.NetworkStatusAnnot]), &networks) != nil {
-		return false
-	}
-	for _, n := range networks {
-		if !n.Default {
-			return true
-		}
-	}
-	return false
+func attacherOf(pod *corev1.Pod) attachment.Attacher {
+	claimed := len(translate.TemplatesOf(&pod.Spec)) > 0 || pod.Status.ExtendedResourceClaimStatus != nil
+	return attachment.AttacherOf(pod, claimed)
 }

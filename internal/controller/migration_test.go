@@ -11,6 +11,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/nadra-dev/nadra/internal/metrics"
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
@@ -40,6 +41,13 @@ func claims(template string) func(*corev1.Pod) {
 	}
 }
 
+// statusByDriver has nadra's driver write the pod's network-status.
+func statusByDriver(p *corev1.Pod) {
+	p.ManagedFields = []metav1.ManagedFieldsEntry{{
+		Manager: v1alpha1.DriverName, FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:metadata":{"f:annotations":{"f:k8s.v1.cni.cncf.io/network-status":{}}}}`)},
+	}}
+}
+
 func in(phase corev1.PodPhase) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Status.Phase = phase }
 }
@@ -67,7 +75,7 @@ func counted(t *testing.T, templates ...*resourceapi.ResourceClaimTemplate) (*mi
 			t.Fatal(err)
 		}
 	}
-	return newMigration(c, podCache{}, meters), func() map[string]float64 {
+	return newMigration(c, podCache{}, meters, newDrivers(podCache{}, meters, true)), func() map[string]float64 {
 		families, err := registry.Gather()
 		if err != nil {
 			t.Fatal(err)
@@ -100,26 +108,30 @@ func TestWhoAttaches(t *testing.T) {
 	m, _ := counted(t, template("mine", "blue.a.nad.nadra.dev"), template("any", "net.nadra.dev"), template("gpu", "gpu.example.com"))
 	for name, tt := range map[string]struct {
 		pod  *corev1.Pod
-		want string
+		want attachment.Attacher
 	}{
-		"converted":                      {asking("p", "", claims(made), in(corev1.PodPending)), metrics.OfNadra},
-		"converted and attached":         {asking("p", withNet1, claims(made)), metrics.OfNadra},
-		"an extended resource":           {asking("p", withNet1, func(p *corev1.Pod) { p.Status.ExtendedResourceClaimStatus = &corev1.PodExtendedResourceClaimStatus{} }), metrics.OfNadra},
-		"a claim by hand":                {asking("p", withNet1, claims("mine")), metrics.OfNadra},
-		"a claim by hand of any network": {asking("p", withNet1, claims("gpu"), claims("any")), metrics.OfNadra},
-		"attached by Multus":             {asking("p", withNet1), metrics.OfMultus},
-		"attached by Multus, with a GPU": {asking("p", withNet1, claims("gpu"), claims("unknown")), metrics.OfMultus},
-		"left to Multus":                 {asking("p", "", in(corev1.PodPending)), metrics.OfMultus},
-		"not attached":                   {asking("p", onlyDefault), metrics.OfNobody},
-		"without a status":               {asking("p", ""), metrics.OfNobody},
-		"with an invalid status":         {asking("p", "{"), metrics.OfNobody},
-		"a broken annotation":            {asking("p", "", names("[{")), metrics.OfNobody},
-		"no networks":                    {asking("p", onlyDefault, names("[]")), ""},
-		"an empty annotation":            {asking("p", onlyDefault, names(" ")), ""},
-		"ended":                          {asking("p", withNet1, in(corev1.PodSucceeded)), ""},
-		"failed":                         {asking("p", "", in(corev1.PodFailed)), ""},
-		"on the host's network":          {asking("p", "", func(p *corev1.Pod) { p.Spec.HostNetwork = true }), ""},
-		"a claim and no annotation":      {asking("p", "", claims(made), names("")), ""},
+		"converted":                                {asking("p", "", claims(made), in(corev1.PodPending)), attachment.OfNadra},
+		"converted and attached":                   {asking("p", withNet1, claims(made)), attachment.OfNadra},
+		"an extended resource":                     {asking("p", withNet1, func(p *corev1.Pod) { p.Status.ExtendedResourceClaimStatus = &corev1.PodExtendedResourceClaimStatus{} }), attachment.OfNadra},
+		"a claim by hand":                          {asking("p", withNet1, claims("mine")), attachment.OfNadra},
+		"a claim by hand of any network":           {asking("p", withNet1, claims("gpu"), claims("any")), attachment.OfNadra},
+		"attached by Multus":                       {asking("p", withNet1), attachment.OfMultus},
+		"attached by Multus, with a GPU":           {asking("p", withNet1, claims("gpu"), claims("unknown")), attachment.OfMultus},
+		"attached by nadra without a claim":        {asking("p", withNet1, statusByDriver), attachment.OfNadra},
+		"attached by nadra, with a GPU by a claim": {asking("p", withNet1, statusByDriver, claims("gpu")), attachment.OfNadra},
+		"in nadra's own annotation":                {asking("p", "", in(corev1.PodPending), names(""), func(p *corev1.Pod) { p.Annotations[attachment.OwnNetworksAnnotation] = "blue" }), attachment.OfNadra},
+		"an empty list with a space":               {asking("p", onlyDefault, names("[ ]")), ""},
+		"left to Multus":                           {asking("p", "", in(corev1.PodPending)), attachment.OfMultus},
+		"not attached":                             {asking("p", onlyDefault), attachment.OfNobody},
+		"without a status":                         {asking("p", ""), attachment.OfNobody},
+		"with an invalid status":                   {asking("p", "{"), attachment.OfNobody},
+		"a broken annotation":                      {asking("p", "", names("[{")), attachment.OfNobody},
+		"no networks":                              {asking("p", onlyDefault, names("[]")), ""},
+		"an empty annotation":                      {asking("p", onlyDefault, names(" ")), ""},
+		"ended":                                    {asking("p", withNet1, in(corev1.PodSucceeded)), ""},
+		"failed":                                   {asking("p", "", in(corev1.PodFailed)), ""},
+		"on the host's network":                    {asking("p", "", func(p *corev1.Pod) { p.Spec.HostNetwork = true }), ""},
+		"a claim and no annotation":                {asking("p", "", claims(made), names("")), ""},
 	} {
 		if got := m.owner(slim(t, tt.pod)); got != tt.want {
 			t.Errorf("%s: %q, want %q", name, got, tt.want)
@@ -132,7 +144,7 @@ func TestMigrationIsCounted(t *testing.T) {
 	m, counts := counted(t)
 	is := func(what string, nadra, multus, none float64) {
 		t.Helper()
-		want := map[string]float64{metrics.OfNadra: nadra, metrics.OfMultus: multus, metrics.OfNobody: none}
+		want := map[string]float64{string(attachment.OfNadra): nadra, string(attachment.OfMultus): multus, string(attachment.OfNobody): none}
 		for owner, n := range counts() {
 			if n != want[owner] {
 				t.Errorf("%s: %s has %v, want %v", what, owner, n, want[owner])

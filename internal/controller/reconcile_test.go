@@ -21,7 +21,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"github.com/nadra-dev/nadra/internal/metrics"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
@@ -417,7 +416,7 @@ func TestSlimPod(t *testing.T) {
 	if got := translate.TemplatesOf(&kept.Spec); len(got) != 1 || got[0] != template.Name || !waits(kept) {
 		t.Errorf("the slim pod lacks its templates: %v", got)
 	}
-	if cachedAttacher(kept) != metrics.OfNadra {
+	if cachedAttacher(kept) != attachment.OfNadra {
 		t.Errorf("the slim pod is attached by %q", cachedAttacher(kept))
 	}
 	if kept.Annotations != nil || kept.Spec.Containers != nil {

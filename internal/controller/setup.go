@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/nadra-dev/nadra/internal/installation"
 	"github.com/nadra-dev/nadra/internal/metrics"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
@@ -23,7 +24,7 @@ const (
 	// Name is the name of the webhook configurations, the Deployment and the Lease.
 	Name = v1alpha1.Controller
 	// Service is the Service of the webhooks.
-	Service = "nadra-webhook"
+	Service = installation.WebhookService
 	// Secret is the Secret with the webhooks' certificate.
 	Secret = "nadra-webhook-tls"
 )
@@ -32,6 +33,8 @@ const (
 type Options struct {
 	// Pools is set if nadra serves pools of hardware devices.
 	Pools bool
+	// BesideMultus is set if the label of a node does not say that it is nadra's.
+	BesideMultus bool
 	// TemplateGrace is how long an unused template stays.
 	TemplateGrace time.Duration
 }
@@ -59,12 +62,13 @@ func Setup(ctx context.Context, m manager.Manager, o Options, serving *certwatch
 		return err
 	}
 	serving.RegisterCallback(func(c tls.Certificate) { meters.CertificateExpires(c.Leaf.NotAfter) })
-	events := m.GetEventRecorder(Name)
+	events, drivers := m.GetEventRecorder(Name), newDrivers(pods, meters, !o.BesideMultus)
 	all := []interface{ setUp(manager.Manager) error }{
 		&classes{Client: m.GetClient(), pools: o.Pools, events: events},
 		&collector{Client: m.GetClient(), pods: pods, podSource: pods.source, grace: o.TemplateGrace, now: time.Now},
 		&templateMaker{Client: m.GetClient(), pods: pods, podSource: pods.source, live: m.GetAPIReader(), source: templates, events: events},
-		newMigration(m.GetClient(), pods, meters),
+		newMigration(m.GetClient(), pods, meters, drivers),
+		drivers,
 	}
 	for _, c := range all {
 		if err := c.setUp(m); err != nil {

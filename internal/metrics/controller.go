@@ -14,14 +14,8 @@ type Controller struct {
 	answers   *prometheus.HistogramVec
 	pods      *prometheus.GaugeVec
 	expiry    *prometheus.GaugeVec
+	without   *prometheus.GaugeVec
 }
-
-// Values of the label owner: who attaches a pod's networks.
-const (
-	OfNadra  = "nadra"
-	OfMultus = "multus"
-	OfNobody = "none"
-)
 
 // NewController registers the metrics. It reuses metrics that an earlier manager of the
 // process has registered: controller-runtime has one registry for all.
@@ -32,16 +26,19 @@ func NewController(to prometheus.Registerer) (*Controller, error) {
 			[]float64{.0005, .001, .0025, .005, .01, .02, .05, .1, .25, 1, 5}, "webhook"),
 		pods: prometheus.NewGaugeVec(prometheus.GaugeOpts(opts("nadra_migration_pods",
 			"Pods that name networks by annotation and have not ended, by who attaches their networks: nadra (they have a claim), multus, or none (they are on a node without their networks).")), []string{"owner"}),
+		without: prometheus.NewGaugeVec(prometheus.GaugeOpts(opts("nadra_nodes_without_driver",
+			"1 for each node that is nadra's by its label, or has pods that nadra attaches, and has no driver that is ready.")), []string{"missing_on"}),
 		// A vector without labels has no series before the expiry is known.
 		expiry: prometheus.NewGaugeVec(prometheus.GaugeOpts(opts("nadra_webhook_certificate_expiry_timestamp_seconds",
 			"Time at which the certificate of this replica's webhooks expires.")), nil),
 	}
-	var errs [5]error
+	var errs [6]error
 	c.decisions, errs[0] = registered(to, c.decisions)
 	c.answers, errs[1] = registered(to, c.answers)
 	c.pods, errs[2] = registered(to, c.pods)
 	c.expiry, errs[3] = registered(to, c.expiry)
-	_, errs[4] = registered(to, buildInfo())
+	c.without, errs[4] = registered(to, c.without)
+	_, errs[5] = registered(to, buildInfo())
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, fmt.Errorf("registering metrics: %w", err)
 	}
@@ -77,6 +74,15 @@ func (c *Controller) Answers(webhook string) prometheus.Observer {
 
 // Pods sets the number of pods with an owner.
 func (c *Controller) Pods(owner string, n int) { c.pods.WithLabelValues(owner).Set(float64(n)) }
+
+// WithoutDriver sets whether a node lacks a driver.
+func (c *Controller) WithoutDriver(node string, missing bool) {
+	if missing {
+		c.without.WithLabelValues(node).Set(1)
+	} else {
+		c.without.DeleteLabelValues(node)
+	}
+}
 
 // CertificateExpires sets the time at which the webhooks' certificate expires.
 func (c *Controller) CertificateExpires(when time.Time) {

@@ -117,8 +117,8 @@ func TestController(t *testing.T) {
 		t.Fatal(err)
 	}
 	same(t, "expiry", 0, len(series(t, registry, "nadra_webhook_certificate_expiry_timestamp_seconds")))
-	first.Pods(OfMultus, 3)
-	second.Pods(OfNadra, 4)
+	first.Pods("multus", 3)
+	second.Pods("nadra", 4)
 	second.CertificateExpires(time.Unix(1e9, 0))
 	same(t, "pods", []string{"multus", "nadra"}, series(t, registry, "nadra_migration_pods"))
 	same(t, "expiry", 1, len(series(t, registry, "nadra_webhook_certificate_expiry_timestamp_seconds")))

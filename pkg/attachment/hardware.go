@@ -18,6 +18,9 @@ const (
 	AttributeDeviceID = "k8s.cni.cncf.io/deviceID"
 )
 
+// CapacityAddresses is the capacity of the device of a network whose addresses may run out.
+const CapacityAddresses = "addresses"
+
 // Hardware is a device of a resource pool that a pod has. It has everything that plugins,
 // containers and the restore on the host need, even if the pool changes meanwhile.
 type Hardware struct {

@@ -24,7 +24,6 @@ import (
 	"github.com/nadra-dev/nadra/pkg/driver/internal/claimstatus"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/events"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/networkstatus"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/publish"
 )
 
 // reporter reports on claims' status and by events. It only queues.
@@ -157,19 +156,17 @@ func (r *reporter) networkStatusLate(pod attachment.PodRef, err error) {
 		"the networks are attached, but network-status is not stored after %s, and the containers wait for it: %s; nadra tries again", networkstatus.Late, why)))
 }
 
-// networkHealth reports that this node withholds a network because of its plugins' answer to
-// STATUS, or offers it again (nil).
+// networkHealth reports why this node withdraws a network, or that it offers it again (nil).
 func (r *reporter) networkHealth(ctx context.Context, network attachment.NetworkRef, uid types.UID, why error) {
 	if why == nil {
-		klog.FromContext(ctx).Info("Network is offered again: its plugins are healthy", "network", network)
-		r.events.Network(network, uid, corev1.EventTypeNormal, reason.EventNetworkAvailable, fmt.Sprintf(
-			"node %s offers the network again: its plugins answer STATUS without an error", r.cfg.NodeName))
+		klog.FromContext(ctx).Info("Network is offered again", "network", network)
+		r.events.Network(network, uid, corev1.EventTypeNormal, reason.EventNetworkAvailable, fmt.Sprintf("node %s offers the network again", r.cfg.NodeName))
 		return
 	}
-	klog.FromContext(ctx).Info("Network is withdrawn from this node: a plugin answers STATUS with an error", "network", network, "reason", cniexec.Message(why))
-	r.events.Network(network, uid, corev1.EventTypeWarning, reason.EventNetworkUnavailable, truncate.Text(reason.PluginUnhealthy.Text(fmt.Sprintf(
-		"node %s does not offer the network to new pods: %s; pods that have it keep it; STATUS is asked every %s, and the network is offered again when it succeeds",
-		r.cfg.NodeName, truncate.Text(cniexec.Message(why), events.MaxMessage/2), publish.StatusRetry)), events.MaxMessage))
+	klog.FromContext(ctx).Info("Network is withdrawn from this node", "network", network, "reason", why)
+	r.events.Network(network, uid, corev1.EventTypeWarning, reason.EventNetworkUnavailable, reason.Of(why).Text(fmt.Sprintf(
+		"node %s does not offer the network to new pods: %s; pods that have it keep it; the network is offered again when the cause is gone",
+		r.cfg.NodeName, truncate.Text(reason.Message(why), events.MaxMessage/2))))
 }
 
 // poolProblem reports a problem with the definition of a resource pool, or that it is over.

@@ -7,8 +7,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/nadra-dev/nadra/internal/yamledit"
 	"github.com/nadra-dev/nadra/internal/truncate"
+	"github.com/nadra-dev/nadra/internal/yamledit"
 )
 
 // reporter collects the findings of one object.

@@ -134,6 +134,7 @@ var othersFlags = []string{
 	"--concurrent-resourceclaim-syncs",     // kube-controller-manager
 	"--emulated-version",                   // kube-apiserver
 	"--enable-dynamic-resource-allocation", // cluster-autoscaler
+	"--ignore-dra-requests",                // Karpenter
 	"--etcd-compaction-interval",           // kube-apiserver
 	"--etcd-servers-overrides",             // kube-apiserver
 	"--kube-api-burst",                     // kube-controller-manager

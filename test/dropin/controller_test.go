@@ -42,6 +42,7 @@ func TestControllerAway(t *testing.T) {
 	}
 	f.ApplyYAML(lab.Workload("Deployment", "late", "", "lan", ""))
 	f.refused("late")
+	f.blocked("nadra-controller", "nadra-webhook")
 	_, err = f.CreatePod(f.Ctx, plainPod(f.NS, "plain", ""))
 	f.Must(err)
 	_, err = f.Ready(f.Ctx, f.NS, "plain", time.Minute)

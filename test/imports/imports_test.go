@@ -36,14 +36,14 @@ var pure = []string{
 
 // mixed lists packages in which only the named files act. The others decide, and are held to the rule for pure packages.
 var mixed = map[string][]string{
-	"internal/desk/bundle":       {"list.go", "live.go", "own.go", "readlogs.go"},
-	"internal/desk/canary":       {"create.go", "exec.go", "read.go", "run.go"},
-	"internal/desk/cleanup":      {"free.go", "nodes.go", "readobjects.go", "run.go"},
-	"internal/desk/doctor":       {"live.go", "nodes.go", "policies.go", "probe.go", "probepod.go", "readers.go", "readmultus.go", "whereabouts.go", "workloads.go"},
-	"internal/desk/inspect":      {"live.go", "pod.go", "watch.go"},
-	"internal/desk/installation": {"find.go"},
-	"internal/desk/snapshot":     {"take.go"},
-	"internal/desk/uninstall":    {"deleteobjects.go", "facts.go", "nodes.go", "run.go"},
+	"internal/desk/bundle":    {"list.go", "live.go", "own.go", "readlogs.go"},
+	"internal/desk/canary":    {"create.go", "exec.go", "read.go", "run.go"},
+	"internal/desk/cleanup":   {"free.go", "nodes.go", "readobjects.go", "run.go"},
+	"internal/desk/doctor":    {"live.go", "nodes.go", "policies.go", "probe.go", "probepod.go", "readers.go", "readmultus.go", "readnadra.go", "whereabouts.go", "workloads.go"},
+	"internal/desk/inspect":   {"live.go", "pod.go", "watch.go"},
+	"internal/installation":   {"find.go"},
+	"internal/desk/snapshot":  {"take.go"},
+	"internal/desk/uninstall": {"deleteobjects.go", "facts.go", "nodes.go", "run.go"},
 	"internal/desk/upgrade": {
 		"await.go", "checkcapacity.go", "drain.go", "handover.go", "journal.go", "keepmultusoff.go", "lock.go", "namespaces.go", "nodes.go",
 		"read.go", "remove.go", "rollback.go", "rollouts.go", "run.go", "runner.go", "steps.go", "store.go", "workload.go",

@@ -25,7 +25,7 @@ func failing() metrics.State {
 		Lost:           1,
 		Unclaimed:      map[string]int{"Prepared": 0, "Attaching": 1, "Attached": 5},
 		Devices: map[metrics.Device]int{
-			{Pool: "networks", State: "offered"}: 12, {Pool: "networks", State: "unusable"}: 1, {Pool: "networks", State: metrics.DeviceUnhealthy}: 1, {Pool: "networks", State: "not_owned"}: 0,
+			{Pool: "networks", State: "offered"}: 12, {Pool: "networks", State: "unusable"}: 1, {Pool: "networks", State: "lost"}: 0, {Pool: "networks", State: metrics.DeviceUnhealthy}: 1, {Pool: "networks", State: "not_owned"}: 0,
 			{Pool: "pf-0000-3b-00-0", State: "offered"}: 7, {Pool: "pf-0000-3b-00-0", State: "withheld"}: 1, {Pool: "pf-0000-3b-00-0", State: "link_down"}: 0, {Pool: "pf-0000-3b-00-0", State: "not_owned"}: 0,
 		},
 		Orphans: map[string]int{"pending_del": 2, "sandbox": 1, "claim": 1, "cache": 1, "damaged": 1},
@@ -77,9 +77,10 @@ func controllerSample(t *testing.T) (registry *prometheus.Registry, happens func
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Pods(metrics.OfNadra, 20)
-	c.Pods(metrics.OfMultus, 30)
-	c.Pods(metrics.OfNobody, 1)
+	c.Pods("nadra", 20)
+	c.Pods("multus", 30)
+	c.Pods("none", 1)
+	c.WithoutDriver("worker-3", true)
 	c.CertificateExpires(time.Now().Add(24 * time.Hour))
 	return registry, func() {
 		for _, d := range []string{"converted", "multus", "untouched", "refused"} {

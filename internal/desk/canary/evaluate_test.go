@@ -1,8 +1,8 @@
 package canary
 
 import (
-	"github.com/nadra-dev/nadra/internal/canarypod"
 	"errors"
+	"github.com/nadra-dev/nadra/internal/canarypod"
 	"strings"
 	"testing"
 	"time"

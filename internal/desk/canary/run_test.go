@@ -34,7 +34,6 @@ func labelled(name, config string) *nadv1.NetworkAttachmentDefinition {
 	return out
 }
 
-
 func planOfAll(names ...string) *Plan {
 	in := Input{Offers: map[attachment.NetworkRef][]string{}, Settings: Settings{Run: "r", Image: "x", Timeout: time.Minute}}
 	for _, name := range names {

@@ -6,8 +6,8 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/nadra-dev/nadra/internal/desk/installation"
 	"github.com/nadra-dev/nadra/internal/desk/source"
+	"github.com/nadra-dev/nadra/internal/installation"
 )
 
 // changed reports whether the user has set a flag.

@@ -13,10 +13,12 @@ import (
 	"github.com/nadra-dev/nadra/internal/desk/report"
 )
 
-const doctorHelp = `Check whether the cluster and its nodes are ready for nadra: versions, feature
-gates, container runtimes, the kubelets' NUMA policies, schedulers, autoscalers,
-Multus and its settings, static pods, and the state of IPAM plugins. Beside Multus on
-one node, it also names the programs that do not see the networks of nadra's pods.
+const doctorHelp = `Check how nadra is, and whether the cluster and its nodes are ready for it. First
+come nadra's driver on its nodes, controller and webhook, the devices that nodes
+offer, and the pods that wait. Then versions, feature gates, container runtimes,
+the kubelets' NUMA policies, schedulers, queues, autoscalers, Multus and its
+settings, static pods, and the state of IPAM plugins. Beside Multus on one node,
+it also names the programs that do not see the networks of nadra's pods.
 
 It only reads. Facts that the user may not read are unknown, with the missing
 right. Facts that only a node has are unknown without --probe: NRI and its request

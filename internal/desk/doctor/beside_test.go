@@ -12,7 +12,7 @@ import (
 func beside() Capabilities {
 	c := ready()
 	c.Nadra.Args = append(c.Nadra.Args, "--beside-multus")
-	c.Controller = &Controller{Namespace: "nadra-system", Deployment: "nadra-controller", Args: []string{"--beside-multus"}}
+	c.Controller = &Controller{Namespace: "nadra-system", Deployment: "nadra-controller", Args: []string{"--beside-multus"}, Ready: 2, Desired: 2}
 	return c
 }
 

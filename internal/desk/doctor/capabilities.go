@@ -1,7 +1,7 @@
 package doctor
 
 import (
-	"github.com/nadra-dev/nadra/internal/desk/installation"
+	"github.com/nadra-dev/nadra/internal/installation"
 	"github.com/nadra-dev/nadra/internal/probe"
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
@@ -23,6 +23,12 @@ type Capabilities struct {
 	Nadra *Nadra `json:"nadra,omitempty"`
 	// Controller is the installation of nadra's controller. It is nil without one.
 	Controller *Controller `json:"controller,omitempty"`
+	// Webhook is the webhook that a MutatingWebhookConfiguration names. It is nil if none does.
+	Webhook *Webhook `json:"webhook,omitempty"`
+	// Published counts the devices that nodes offer. It is nil if it was not read.
+	Published *Published `json:"published,omitempty"`
+	// Waiting are the pods, as namespace/name and sorted, that name networks and whose containers do not run yet.
+	Waiting []string `json:"waiting,omitempty"`
 	// BesideMultus is set if the user says that nadra will run beside Multus on one node, before
 	// nadra's own flags say it.
 	BesideMultus bool `json:"besideMultus,omitempty"`
@@ -130,6 +136,8 @@ type Nadra struct {
 	Args    []string `json:"args,omitempty"`
 	Ready   int32    `json:"ready"`
 	Desired int32    `json:"desired"`
+	// ReadyNodes are the nodes on which a pod of it is ready, sorted.
+	ReadyNodes []string `json:"readyNodes,omitempty"`
 	// PullSecrets are the names of the Secrets that its image needs.
 	PullSecrets []string `json:"pullSecrets,omitempty"`
 }
@@ -147,7 +155,25 @@ type Controller struct {
 	Namespace  string `json:"namespace"`
 	Deployment string `json:"deployment"`
 	// Args are its flags.
-	Args []string `json:"args,omitempty"`
+	Args    []string `json:"args,omitempty"`
+	Ready   int32    `json:"ready"`
+	Desired int32    `json:"desired"`
+}
+
+// Webhook is the Service that the API server calls when pods are created.
+type Webhook struct {
+	// Configuration is the MutatingWebhookConfiguration that names the Service.
+	Configuration string `json:"configuration"`
+	Namespace     string `json:"namespace"`
+	Service       string `json:"service"`
+	// Ready counts the ready endpoints of the Service.
+	Ready int `json:"ready"`
+}
+
+// Published counts what the driver's ResourceSlices offer.
+type Published struct {
+	Slices  int `json:"slices"`
+	Devices int `json:"devices"`
 }
 
 // Installation returns nadra's programs with their flags.
@@ -171,7 +197,7 @@ const (
 	Autoscaler = "autoscaler"
 )
 
-// Component is a scheduler or an autoscaler that is not part of Kubernetes.
+// Component is a scheduler, a queue or an autoscaler that is not part of Kubernetes.
 type Component struct {
 	// Name is its common name, for example kueue.
 	Name string `json:"name"`
@@ -217,7 +243,9 @@ const (
 	PartNetworks    = "networks"
 	PartMultus      = "multus"
 	PartComponents  = "components"
-	PartStaticPods  = "staticPods"
+	PartPods        = "pods"
+	PartWebhook     = "webhook"
+	PartSlices      = "slices"
 	PartPolicies    = "policies"
 	PartReaders     = "readers"
 	PartWhereabouts = "whereabouts"

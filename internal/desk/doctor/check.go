@@ -20,6 +20,7 @@ const (
 
 // Areas of checks, in the order of the report.
 const (
+	AreaNadra   = "nadra"
 	AreaCluster = "cluster"
 	AreaNode    = "node"
 	AreaMultus  = "multus"

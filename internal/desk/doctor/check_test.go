@@ -31,11 +31,36 @@ var changes = []struct {
 	{"autoscalers", Warning, "karpenter (Deployment", func(c *Capabilities) {
 		c.Components = []Component{{Name: "karpenter", Kind: Autoscaler, Where: "Deployment kube-system/karpenter"}}
 	}},
+	{"autoscalers", Unknown, "", func(c *Capabilities) { c.lose(PartComponents) }},
 	{"nodes", Unknown, "not allowed to read it", func(c *Capabilities) {
 		c.Nodes, c.Gaps = nil, []Gap{{Part: PartNodes, Reason: "not allowed to read it", Remedy: "the right to list nodes"}}
 	}},
 	{"nadra-driver", Note, "", func(c *Capabilities) { c.Nadra = nil }},
+	{"nadra-driver", Blocker, "node-2", func(c *Capabilities) { c.own("node-2"); c.Nadra = nil }},
+	{"nadra-driver", Blocker, "nadra/nadra-node selects no node", func(c *Capabilities) { c.Nadra.Ready, c.Nadra.Desired, c.Nadra.ReadyNodes = 0, 0, nil }},
+	{"nadra-driver", Blocker, "none of 2 nodes", func(c *Capabilities) { c.Nadra.Ready, c.Nadra.ReadyNodes = 0, nil }},
+	{"nadra-driver", Blocker, ": node-2", func(c *Capabilities) {
+		c.own("node-1", "node-2")
+		c.Nadra.Ready, c.Nadra.ReadyNodes = 1, []string{"node-1"}
+	}},
+	// A DaemonSet whose node selector leaves out a node of nadra.
+	{"nadra-driver", Blocker, ": node-2", func(c *Capabilities) {
+		c.own("node-2")
+		c.Nadra.Ready, c.Nadra.Desired, c.Nadra.ReadyNodes = 1, 1, []string{"node-1"}
+	}},
+	{"nadra-driver", OK, "2 nodes, 1 of them", func(c *Capabilities) { c.own("node-2") }},
+	{"nadra-driver", Note, "", func(c *Capabilities) { c.own() }},
+	{"nadra-driver", Unknown, "", func(c *Capabilities) { c.own("node-2"); c.lose(PartPods) }},
+	{"nadra-driver", Unknown, "", func(c *Capabilities) { c.own(); c.Nodes = nil; c.lose(PartNodes) }},
 	{"nadra-driver", Warning, "1 of 2", func(c *Capabilities) { c.Nadra.Ready = 1 }},
+	{"nadra-controller", Blocker, "nadra-system/nadra-controller has no ready replica of 0", func(c *Capabilities) { c.Controller.Ready, c.Controller.Desired = 0, 0 }},
+	{"nadra-controller", Blocker, "no ready replica of 2", func(c *Capabilities) { c.Controller.Ready = 0 }},
+	{"nadra-controller", Warning, "1 of 2", func(c *Capabilities) { c.Controller.Ready = 1 }},
+	{"nadra-controller", Blocker, "(nadra-controller)", func(c *Capabilities) { c.Controller = nil }},
+	{"nadra-webhook", Blocker, "nadra-system/nadra-webhook", func(c *Capabilities) { c.Webhook.Ready = 0 }},
+	{"nadra-webhook", Blocker, "", func(c *Capabilities) { c.Webhook = nil }},
+	{"nadra-devices", Warning, "2 NetworkAttachmentDefinitions", func(c *Capabilities) { c.Published.Devices = 0 }},
+	{"waiting-pods", Note, "2 pods: a/x, b/y", func(c *Capabilities) { c.Waiting = []string{"a/x", "b/y"} }},
 	{"network-configurations", Blocker, "ran/f1", func(c *Capabilities) { c.Networks[0].Error = "no JSON" }},
 	{"network-configurations", Note, " 1 ", func(c *Capabilities) { c.Networks[0].OnNodes = true }},
 	{"network-plugins", Blocker, "sriov (for ran/f1)", func(c *Capabilities) { c.Networks[0].Plugins = []string{"sriov"} }},
@@ -121,6 +146,21 @@ var changes = []struct {
 	{"whereabouts", Warning, "IPPools", func(c *Capabilities) { c.Networks[0].IPAM = []string{"whereabouts"} }},
 }
 
+// own has the driver serve labelled nodes only, and labels nodes.
+func (c *Capabilities) own(nodes ...string) {
+	c.Nadra.Args = append(c.Nadra.Args, "--owned-nodes=labelled")
+	for i := range c.Nodes {
+		if slices.Contains(nodes, c.Nodes[i].Name) {
+			c.Nodes[i].Labels = map[string]string{"nadra.dev/owner": "nadra"}
+		}
+	}
+}
+
+// lose makes a part unread.
+func (c *Capabilities) lose(part string) {
+	c.Gaps = append(c.Gaps, Gap{Part: part, Reason: "not allowed to read it", Remedy: "the right to read " + part})
+}
+
 // withMultusFile puts Multus' configuration before the others on all nodes.
 func (c *Capabilities) withMultusFile(s probe.MultusSettings) {
 	for i := range c.Nodes {
@@ -201,6 +241,32 @@ func TestUnreadIsUnknown(t *testing.T) {
 			t.Errorf("%s: %s %q", c.ID, c.Status, c.What)
 		case c.Do == "":
 			t.Errorf("%s has no remedy", c.ID)
+		}
+	}
+}
+
+// TestUnreadPartIsNeverOK takes one part after the other from a ready cluster: no check that looked at it is ok.
+func TestUnreadPartIsNeverOK(t *testing.T) {
+	for part, lost := range map[string]struct {
+		change func(*Capabilities)
+		checks []string
+	}{
+		PartNetworks:    {func(c *Capabilities) { c.Networks = nil }, []string{"network-configurations", "network-plugins", "network-masters", "cni-plugins", "masters", "dhcp-daemon"}},
+		PartComponents:  {func(c *Capabilities) { c.Controller = nil }, []string{"schedulers", "autoscalers", "nadra-controller"}},
+		PartPods:        {func(c *Capabilities) { c.own("node-1"); c.Nadra.ReadyNodes = nil }, []string{"static-pods", "waiting-pods", "nadra-driver"}},
+		PartMultus:      {func(c *Capabilities) { c.Nadra, c.Multus = nil, nil }, []string{"multus", "nadra-driver"}},
+		PartWebhook:     {func(c *Capabilities) { c.Webhook = nil }, []string{"nadra-webhook"}},
+		PartSlices:      {func(c *Capabilities) { c.Published = nil }, []string{"nadra-devices"}},
+		PartPolicies:    {func(c *Capabilities) { c.Policies = nil }, []string{"policies"}},
+		PartWhereabouts: {func(*Capabilities) {}, []string{"whereabouts"}},
+	} {
+		c := ready()
+		lost.change(&c)
+		c.lose(part)
+		for _, check := range Diagnose(c) {
+			if slices.Contains(lost.checks, check.ID) && check.Status != Unknown {
+				t.Errorf("%s unread: %s is %s %q", part, check.ID, check.Status, check.What)
+			}
 		}
 	}
 }

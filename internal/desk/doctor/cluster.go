@@ -102,39 +102,27 @@ func worse(a, b Status) Status {
 	return a
 }
 
-// componentsOf returns the names of the components of a kind.
-func componentsOf(c *Capabilities, kind string) []string {
-	var out []string
-	for _, one := range c.Components {
-		if one.Kind == kind {
-			out = append(out, fmt.Sprintf("%s (%s)", one.Name, one.Where))
-		}
-	}
-	return out
-}
-
-// schedulers checks for schedulers besides kube-scheduler.
-func schedulers(c *Capabilities) finding {
-	others := componentsOf(c, Scheduler)
-	switch {
-	case len(others) > 0:
-		return found(Warning, "Test each of them with one pod that has a claim before you move workloads. Kueue counts claims by deviceClassMappings of its configuration (NADRA-034).", "besides kube-scheduler: %s", list(others))
-	case c.gap(PartComponents, "") != nil:
-		return missing(c, PartComponents, "")
-	}
-	return fine("found no scheduler besides kube-scheduler")
-}
+// schedulers checks for schedulers besides kube-scheduler, and for queues.
+func schedulers(c *Capabilities) []aboutObject { return componentsOf(c, Scheduler) }
 
 // autoscalers checks for autoscalers.
-func autoscalers(c *Capabilities) finding {
-	others := componentsOf(c, Autoscaler)
-	switch {
-	case len(others) > 0:
-		return found(Warning, "Check that its version supports claims (cluster-autoscaler: --enable-dynamic-resource-allocation), and keep a node in each group that has its own networks.", "%s", list(others))
-	case c.gap(PartComponents, "") != nil:
-		return missing(c, PartComponents, "")
+func autoscalers(c *Capabilities) []aboutObject { return componentsOf(c, Autoscaler) }
+
+// componentsOf returns a finding for each component of a kind.
+func componentsOf(c *Capabilities, kind string) []aboutObject {
+	var out []aboutObject
+	for _, one := range c.Components {
+		if one.Kind == kind {
+			out = append(out, aboutObject{"", found(Warning, componentAdvice(one.Name), "%s (%s)", one.Name, one.Where)})
+		}
 	}
-	return fine("found no autoscaler")
+	switch {
+	case c.gap(PartComponents, "") != nil:
+		out = append(out, aboutObject{"", missing(c, PartComponents, "")})
+	case len(out) == 0:
+		out = append(out, aboutObject{"", fine("found no known %s", kind)})
+	}
+	return out
 }
 
 // nodes reports that no node can be checked.
@@ -146,24 +134,6 @@ func nodes(c *Capabilities) finding {
 		return missing(c, PartNodes, "")
 	}
 	return found(Unknown, "Check again when the cluster has nodes.", "the cluster has no nodes")
-}
-
-// nadraDriver checks that nadra's driver runs.
-func nadraDriver(c *Capabilities) finding {
-	n := c.Nadra
-	switch {
-	case n == nil && c.gap(PartMultus, "") != nil: // both are DaemonSets
-		return missing(c, PartMultus, "")
-	case n == nil:
-		overlay := "drop-in"
-		if c.Beside() {
-			overlay = "beside-multus"
-		}
-		return found(Note, "Install it when the other checks pass: kubectl apply -k manifests/"+overlay+".", "it is not installed")
-	case n.Ready < n.Desired:
-		return found(Warning, fmt.Sprintf("Look at its pods: kubectl -n %s get pods -o wide.", n.Namespace), "%s/%s is ready on %d of %d nodes", n.Namespace, n.DaemonSet, n.Ready, n.Desired)
-	}
-	return fine("%s/%s is ready on %s", n.Namespace, n.DaemonSet, count(int(n.Ready), "node"))
 }
 
 // networkConfigurations checks that the NADs can be read.
@@ -213,10 +183,21 @@ func withUsers(users map[string][]string) []string {
 	return out
 }
 
+// unknownNeeds returns a finding if it is not known what networks need, or what any node has.
+func unknownNeeds(c *Capabilities) (f finding, unknown bool) {
+	if g := c.gap(PartNetworks, ""); g != nil {
+		return unread(g), true
+	}
+	if len(c.probed()) == 0 {
+		return missing(c, PartProbe, ""), true
+	}
+	return finding{}, false
+}
+
 // networkPlugins checks that the plugins of all networks are on a node.
 func networkPlugins(c *Capabilities) finding {
-	if len(c.probed()) == 0 {
-		return missing(c, PartProbe, "")
+	if f, unknown := unknownNeeds(c); unknown {
+		return f
 	}
 	if lacks := nowhere(c, Network.Binaries, hasPlugin); len(lacks) > 0 {
 		return found(Blocker, "Install them on the nodes that are to serve these networks.", "on none of %s: %s", count(len(c.probed()), "probed node"), list(lacks))
@@ -226,8 +207,8 @@ func networkPlugins(c *Capabilities) finding {
 
 // networkMasters checks that the masters of all networks are on a node.
 func networkMasters(c *Capabilities) finding {
-	if len(c.probed()) == 0 {
-		return missing(c, PartProbe, "")
+	if f, unknown := unknownNeeds(c); unknown {
+		return f
 	}
 	needs := func(n Network) []string { return n.Masters }
 	if lacks := nowhere(c, needs, hasInterface); len(lacks) > 0 {

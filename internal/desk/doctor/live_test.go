@@ -12,9 +12,11 @@ import (
 	nadfake "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/client/clientset/versioned/fake"
 	"github.com/nadra-dev/nadra/internal/probe"
 	"github.com/nadra-dev/nadra/pkg/attachment"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,6 +28,7 @@ import (
 	fakedynamic "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/utils/ptr"
 )
 
 // served are the answers to raw requests, by path.
@@ -106,14 +109,53 @@ func nad(namespace, name, config string) *nadv1.NetworkAttachmentDefinition {
 	return &nadv1.NetworkAttachmentDefinition{ObjectMeta: meta(namespace, name), Spec: nadv1.NetworkAttachmentDefinitionSpec{Config: config}}
 }
 
+// driverPod returns a pod of the driver.
+func driverPod(name, node string, ready bool) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: meta("nadra", name), Spec: corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "nadra-node"}}}}
+	if ready {
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	}
+	return p
+}
+
+// pending returns a pod that names networks and does not run.
+func pending(name, networks string, change ...func(*corev1.Pod)) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: meta("shop", name, attachment.NetworksAnnotation, networks), Status: corev1.PodStatus{Phase: corev1.PodPending}}
+	for _, c := range change {
+		c(p)
+	}
+	return p
+}
+
+// webhookOf returns a configuration that names a Service.
+func webhookOf(service string) *admissionv1.MutatingWebhookConfiguration {
+	c := &admissionv1.MutatingWebhookConfiguration{ObjectMeta: meta("", "nadra-controller")}
+	c.Webhooks = []admissionv1.MutatingWebhook{{ClientConfig: admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Namespace: "nadra-system", Name: service}}}}
+	return c
+}
+
+// endpoints returns an EndpointSlice of a Service.
+func endpoints(service, address string, ready bool) *discoveryv1.EndpointSlice {
+	s := &discoveryv1.EndpointSlice{ObjectMeta: meta("nadra-system", service+"-"+address)}
+	s.Labels = map[string]string{discoveryv1.LabelServiceName: service}
+	s.Endpoints = []discoveryv1.Endpoint{{Addresses: []string{address}, Conditions: discoveryv1.EndpointConditions{Ready: &ready}}}
+	return s
+}
+
 func TestRead(t *testing.T) {
 	static := &corev1.Pod{ObjectMeta: meta("infra", "vip-node-1", corev1.MirrorPodAnnotationKey, "x", attachment.NetworksAnnotation, "lan"), Spec: corev1.PodSpec{NodeName: "node-1"}}
 	driver := daemonSet("nadra", "nadra-node", corev1.Container{Name: "nadra-node", Image: "nadra-node:dev", Args: []string{"--host-root=/host"}})
 	driver.Status = appsv1.DaemonSetStatus{NumberReady: 1, DesiredNumberScheduled: 2}
+	controller := &appsv1.Deployment{ObjectMeta: meta("nadra-system", "nadra-controller"), Status: appsv1.DeploymentStatus{ReadyReplicas: 1}}
+	controller.Spec.Replicas = ptr.To[int32](2)
+	controller.Spec.Template.Spec.Containers = []corev1.Container{{Name: "nadra-controller"}}
 	c, _ := world(append(thick(),
-		node("node-2"), node("node-1"), static, driver,
-		&corev1.Pod{ObjectMeta: meta("shop", "web", attachment.NetworksAnnotation, "lan")},
-		&appsv1.Deployment{ObjectMeta: meta("kube-system", "cluster-autoscaler")},
+		node("node-2"), node("node-1"), static, driver, driverPod("a", "node-1", true), driverPod("b", "node-2", false), controller,
+		pending("web", "lan"), pending("empty", "[ ]"), pending("of-the-host", "lan", func(p *corev1.Pod) { p.Spec.HostNetwork = true }),
+		&appsv1.Deployment{ObjectMeta: meta("kube-system", "coredns")},
+		&corev1.ConfigMap{ObjectMeta: meta("kube-system", "cluster-autoscaler-status")},
+		webhookOf("nadra-webhook"), endpoints("nadra-webhook", "10.0.0.1", true), endpoints("nadra-webhook", "10.0.0.2", false), endpoints("other", "10.0.0.3", true),
+		&resourceapi.ResourceSlice{ObjectMeta: meta("", "one"), Spec: resourceapi.ResourceSliceSpec{Driver: "net.nadra.dev", Devices: make([]resourceapi.Device, 3)}},
 		daemonSet("kube-system", "multus-networkpolicy", corev1.Container{Image: "multi-networkpolicy"}),
 	)...)
 	for _, n := range []*nadv1.NetworkAttachmentDefinition{
@@ -152,9 +194,13 @@ func TestRead(t *testing.T) {
 			Namespace: "kube-system", DaemonSet: "kube-multus-ds", Image: "ghcr.io/x/multus-cni:v4.2.2-thick", Thick: true,
 			ConfigMap: "kube-system/multus-daemon-config", Settings: &probe.MultusSettings{NamespaceIsolation: true, DefaultNetworks: []string{"infra/lan"}},
 		}},
-		Nadra: &Nadra{Namespace: "nadra", DaemonSet: "nadra-node", Image: "nadra-node:dev", Args: []string{"--host-root=/host"}, Ready: 1, Desired: 2},
+		Nadra:      &Nadra{Namespace: "nadra", DaemonSet: "nadra-node", Image: "nadra-node:dev", Args: []string{"--host-root=/host"}, Ready: 1, Desired: 2, ReadyNodes: []string{"node-1"}},
+		Controller: &Controller{Namespace: "nadra-system", Deployment: "nadra-controller", Ready: 1, Desired: 2},
+		Webhook:    &Webhook{Configuration: "nadra-controller", Namespace: "nadra-system", Service: "nadra-webhook", Ready: 1},
+		Published:  &Published{Slices: 1, Devices: 3},
+		Waiting:    []string{"shop/web"},
 		Components: []Component{
-			{Name: "cluster-autoscaler", Kind: Autoscaler, Where: "Deployment kube-system/cluster-autoscaler"},
+			{Name: "cluster-autoscaler", Kind: Autoscaler, Where: "ConfigMap kube-system/cluster-autoscaler-status"},
 			{Name: "kueue", Kind: Scheduler, Where: "API group kueue.x-k8s.io"},
 		},
 		StaticPods:  []StaticPod{{Namespace: "infra", Name: "vip-node-1", Node: "node-1", Networks: "lan"}},
@@ -306,7 +352,7 @@ func TestReadWithoutRights(t *testing.T) {
 			t.Errorf("gap %+v", g)
 		}
 	}
-	want := []string{PartGates, PartNodes, PartMultus, PartComponents, PartStaticPods, PartWhereabouts}
+	want := []string{PartGates, PartNodes, PartMultus, PartComponents, PartPods, PartWebhook, PartSlices, PartWhereabouts}
 	if diff := cmp.Diff(want, parts); diff != "" {
 		t.Errorf("gaps (-want +got):\n%s", diff)
 	}

@@ -63,6 +63,16 @@ func cdiDirs(c *Capabilities, n *Node) finding {
 	return fine("%s exists", want)
 }
 
+// knowingNetworks makes a check unknown if the networks could not be read: without any, nodes seem to lack nothing.
+func knowingNetworks(check func(*Capabilities, *Node) finding) func(*Capabilities, *Node) finding {
+	return func(c *Capabilities, n *Node) finding {
+		if g := c.gap(PartNetworks, ""); g != nil {
+			return unread(g)
+		}
+		return check(c, n)
+	}
+}
+
 // lacking lists what networks need and a node does not have, with the networks. needed
 // counts what they need.
 func lacking(c *Capabilities, n *Node, needs func(Network) []string, has func(Node, string) bool) (lacks []string, needed int) {

@@ -9,7 +9,7 @@ import (
 
 // staticPods checks for static pods that ask for networks.
 func staticPods(c *Capabilities) finding {
-	if g := c.gap(PartStaticPods, ""); g != nil {
+	if g := c.gap(PartPods, ""); g != nil {
 		return unread(g)
 	}
 	if len(c.StaticPods) == 0 {

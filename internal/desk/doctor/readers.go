@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nadra-dev/nadra/internal/desk/installation"
+	"github.com/nadra-dev/nadra/internal/installation"
 	"github.com/nadra-dev/nadra/internal/kube"
 	"github.com/nadra-dev/nadra/pkg/translate"
 	appsv1 "k8s.io/api/apps/v1"

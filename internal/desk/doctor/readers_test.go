@@ -53,7 +53,7 @@ func TestReaders(t *testing.T) {
 	if diff := cmp.Diff(want, got.Readers); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff(&Controller{Namespace: "nadra-system", Deployment: "nadra-controller", Args: []string{"--beside-multus"}}, got.Controller); diff != "" {
+	if diff := cmp.Diff(&Controller{Namespace: "nadra-system", Deployment: "nadra-controller", Args: []string{"--beside-multus"}, Desired: 1}, got.Controller); diff != "" {
 		t.Error(diff)
 	}
 

@@ -7,6 +7,26 @@ const CheckReaders = "annotation-readers"
 // what it needs could not be read.
 var rules = []rule{
 	{
+		id: "nadra-driver", area: AreaNadra, cluster: nadraDriver,
+		why: "Pods with networks do not start on a node without a ready driver, and networks of pods that end are not detached there.",
+	},
+	{
+		id: "nadra-controller", area: AreaNadra, cluster: nadraController,
+		why: "It serves the webhook that gives claims to pods, and keeps DeviceClasses and templates.",
+	},
+	{
+		id: "nadra-webhook", area: AreaNadra, cluster: nadraWebhook,
+		why: "While the webhook does not answer, the API server refuses each new pod that names networks.",
+	},
+	{
+		id: "nadra-devices", area: AreaNadra, cluster: nadraDevices,
+		why: "The scheduler allocates the devices of ResourceSlices. Without any, pods with networks stay pending.",
+	},
+	{
+		id: "waiting-pods", area: AreaNadra, cluster: waitingPods,
+		why: "The containers of these pods have not started. A pod that was just created waits for some seconds.",
+	},
+	{
 		id: "kubernetes-version", area: AreaCluster, cluster: kubernetesVersion,
 		why: "nadra uses resource.k8s.io/v1, which Kubernetes serves since 1.34. Since 1.36, many pods share one device by default; before, a device is a number of copies.",
 	},
@@ -19,20 +39,16 @@ var rules = []rule{
 		why: "The API server drops the fields of feature gates that are off.",
 	},
 	{
-		id: "schedulers", area: AreaCluster, cluster: schedulers,
+		id: "schedulers", area: AreaCluster, objects: schedulers,
 		why: "The scheduler that places a pod must allocate its claims. A scheduler without support for claims leaves such pods pending, or counts them wrongly.",
 	},
 	{
-		id: "autoscalers", area: AreaCluster, cluster: autoscalers,
+		id: "autoscalers", area: AreaCluster, objects: autoscalers,
 		why: "An autoscaler that does not simulate claims adds no nodes for pods that wait for a network. No autoscaler knows the networks of a node group without nodes.",
 	},
 	{
 		id: "nodes", area: AreaCluster, cluster: nodes,
 		why: "The other checks cover the nodes that could be read.",
-	},
-	{
-		id: "nadra-driver", area: AreaCluster, cluster: nadraDriver,
-		why: "A node without the driver offers no networks.",
 	},
 	{
 		id: "beside-multus", area: AreaCluster, cluster: besideMultus,
@@ -83,11 +99,11 @@ var rules = []rule{
 		why: "The driver writes a CDI spec that adds the gate to containers. The gate holds them until their networks are attached.",
 	},
 	{
-		id: "cni-plugins", area: AreaNode, node: linux(cniPlugins),
+		id: "cni-plugins", area: AreaNode, node: linux(knowingNetworks(cniPlugins)),
 		why: "This node does not offer these networks.",
 	},
 	{
-		id: "masters", area: AreaNode, node: linux(masters),
+		id: "masters", area: AreaNode, node: linux(knowingNetworks(masters)),
 		why: "This node does not offer these networks.",
 	},
 	{
@@ -95,7 +111,7 @@ var rules = []rule{
 		why: "The runtime takes the first file by name for the pods' default network. nadra has no file there, and does not replace the default network.",
 	},
 	{
-		id: "dhcp-daemon", area: AreaNode, node: linux(dhcpDaemon),
+		id: "dhcp-daemon", area: AreaNode, node: linux(knowingNetworks(dhcpDaemon)),
 		why: "The IPAM plugin dhcp needs its daemon on the node.",
 	},
 	{

@@ -22,9 +22,12 @@ func ready() Capabilities {
 			ConfigMap: "kube-system/multus-daemon-config", Settings: &probe.MultusSettings{NamespaceIsolation: true, BinDir: "/opt/cni/bin"},
 		}},
 		Nadra: &Nadra{
-			Namespace: "nadra", DaemonSet: "nadra-node", Image: "nadra-node:dev", Ready: 2, Desired: 2,
+			Namespace: "nadra", DaemonSet: "nadra-node", Image: "nadra-node:dev", Ready: 2, Desired: 2, ReadyNodes: []string{"node-1", "node-2"},
 			Args: []string{"--node-name=$(NODE_NAME)", "--namespace-isolation"},
 		},
+		Controller: &Controller{Namespace: "nadra-system", Deployment: "nadra-controller", Ready: 2, Desired: 2},
+		Webhook:    &Webhook{Configuration: "nadra-controller", Namespace: "nadra-system", Service: "nadra-webhook", Ready: 2},
+		Published:  &Published{Slices: 2, Devices: 2},
 	}
 }
 
@@ -50,7 +53,7 @@ func readyNode(name string) Node {
 func fromOutside() Capabilities {
 	c := Capabilities{APIVersion: APIVersion, Kind: CapabilitiesKind, Nodes: []Node{{Name: "node-1"}}}
 	for _, part := range []string{
-		PartVersion, PartGroups, PartGates, PartNodes, PartConfig, PartProbe, PartNetworks, PartMultus, PartComponents, PartStaticPods, PartPolicies, PartWhereabouts,
+		PartVersion, PartGroups, PartGates, PartNodes, PartConfig, PartProbe, PartNetworks, PartMultus, PartComponents, PartPods, PartWebhook, PartSlices, PartPolicies, PartWhereabouts,
 	} {
 		c.Gaps = append(c.Gaps, Gap{Part: part, Reason: "not allowed to read it", Remedy: "the right to read " + part})
 	}

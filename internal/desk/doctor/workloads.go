@@ -1,12 +1,13 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/nadra-dev/nadra/internal/desk/installation"
+	"github.com/nadra-dev/nadra/internal/installation"
 	"github.com/nadra-dev/nadra/internal/kube"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	appsv1 "k8s.io/api/apps/v1"
@@ -14,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/ptr"
 )
 
 // readDaemonSets finds Multus and nadra's own driver.
@@ -71,16 +73,23 @@ func nadraOf(d *appsv1.DaemonSet) *Nadra {
 	return out
 }
 
-// known lists schedulers and autoscalers, which are recognized by an API group that they
-// install or by the name of a Deployment.
+// known lists schedulers, queues and autoscalers, which are recognized by an API group that they install or by the name
+// of a Deployment.
 var known = []struct{ name, kind, group, deployment string }{
 	{"cluster-autoscaler", Autoscaler, "", "cluster-autoscaler"},
 	{"karpenter", Autoscaler, "karpenter.sh", "karpenter"},
 	{"kai-scheduler", Scheduler, "", "kai-scheduler"},
+	{"koordinator", Scheduler, "scheduling.koordinator.sh", "koord-scheduler"},
 	{"kueue", Scheduler, "kueue.x-k8s.io", "kueue-controller-manager"},
+	{"run:ai", Scheduler, "run.ai", "runai-scheduler"},
+	{"scheduler-plugins", Scheduler, "", "scheduler-plugins-scheduler"},
 	{"volcano", Scheduler, "scheduling.volcano.sh", "volcano-scheduler"},
 	{"yunikorn", Scheduler, "", "yunikorn-scheduler"},
 }
+
+// autoscalerStatus is the ConfigMap of kube-system that cluster-autoscaler writes, also where it runs outside of the
+// cluster, as clouds run it.
+const autoscalerStatus = "cluster-autoscaler-status"
 
 // readComponents finds known schedulers and autoscalers, and nadra's own controller.
 func (r *reader) readComponents(ctx context.Context) {
@@ -89,7 +98,9 @@ func (r *reader) readComponents(ctx context.Context) {
 	err := kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(client.List),
 		func(d *appsv1.Deployment) {
 			if args, found := installation.ContainerArgs(&d.Spec.Template.Spec, installation.ControllerContainer); found {
-				r.caps.Controller = &Controller{Namespace: d.Namespace, Deployment: d.Name, Args: args}
+				r.caps.Controller = &Controller{
+					Namespace: d.Namespace, Deployment: d.Name, Args: args, Ready: d.Status.ReadyReplicas, Desired: ptr.Deref(d.Spec.Replicas, 1),
+				}
 			}
 			for _, k := range known {
 				if strings.Contains(d.Name, k.deployment) && where[k.name] == "" {
@@ -98,6 +109,10 @@ func (r *reader) readComponents(ctx context.Context) {
 			}
 		})
 	r.failed(PartComponents, "", err, "the right to list deployments.apps")
+	_, err = r.Kube.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, autoscalerStatus, metav1.GetOptions{})
+	if !apierrors.IsNotFound(err) && !r.failed(PartComponents, "", err, "the right to get configmaps of namespace kube-system") {
+		where["cluster-autoscaler"] = cmp.Or(where["cluster-autoscaler"], "ConfigMap "+metav1.NamespaceSystem+"/"+autoscalerStatus)
+	}
 	for _, k := range known {
 		if where[k.name] == "" && k.group != "" && slices.Contains(r.groups, k.group) {
 			where[k.name] = "API group " + k.group
@@ -108,26 +123,41 @@ func (r *reader) readComponents(ctx context.Context) {
 	}
 }
 
-// readStaticPods finds mirrors of static pods that name networks.
-func (r *reader) readStaticPods(ctx context.Context) {
+// readPods finds mirrors of static pods that name networks, pods that wait for networks, and the nodes on which nadra's
+// driver is ready.
+func (r *reader) readPods(ctx context.Context) {
 	client := r.Kube.CoreV1().Pods("")
-	err := kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(client.List),
-		func(p *corev1.Pod) {
-			var networks []string
-			for _, key := range []string{attachment.NetworksAnnotation, attachment.OwnNetworksAnnotation, attachment.DefaultNetworkAnnotation} {
-				if v := p.Annotations[key]; v != "" {
-					networks = append(networks, v)
-				}
-			}
-			if _, mirror := p.Annotations[corev1.MirrorPodAnnotationKey]; mirror && len(networks) > 0 {
-				r.caps.StaticPods = append(r.caps.StaticPods, StaticPod{
-					Namespace: p.Namespace, Name: p.Name, Node: p.Spec.NodeName, Networks: strings.Join(networks, "; "),
-					Own: attachment.NetworksKey(p.Annotations) == attachment.OwnNetworksAnnotation,
-				})
-			}
-		})
-	r.failed(PartStaticPods, "", err, "the right to list pods")
+	err := kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(client.List), func(p *corev1.Pod) {
+		r.addStaticPod(p)
+		if attachment.NamesNetworks(p) && p.Status.Phase == corev1.PodPending && p.DeletionTimestamp == nil && !p.Spec.HostNetwork {
+			r.caps.Waiting = append(r.caps.Waiting, p.Namespace+"/"+p.Name)
+		}
+		if n := r.caps.Nadra; n != nil && p.Namespace == n.Namespace && installation.DriverReady(p) && !slices.Contains(n.ReadyNodes, p.Spec.NodeName) {
+			n.ReadyNodes = append(n.ReadyNodes, p.Spec.NodeName)
+		}
+	})
+	r.failed(PartPods, "", err, "the right to list pods")
+	slices.Sort(r.caps.Waiting)
+	if r.caps.Nadra != nil {
+		slices.Sort(r.caps.Nadra.ReadyNodes)
+	}
 	slices.SortFunc(r.caps.StaticPods, func(a, b StaticPod) int {
 		return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
 	})
+}
+
+// addStaticPod adds a pod to the static ones if it is a mirror that names networks.
+func (r *reader) addStaticPod(p *corev1.Pod) {
+	var networks []string
+	for _, key := range []string{attachment.NetworksAnnotation, attachment.OwnNetworksAnnotation, attachment.DefaultNetworkAnnotation} {
+		if v := p.Annotations[key]; v != "" {
+			networks = append(networks, v)
+		}
+	}
+	if _, mirror := p.Annotations[corev1.MirrorPodAnnotationKey]; mirror && len(networks) > 0 {
+		r.caps.StaticPods = append(r.caps.StaticPods, StaticPod{
+			Namespace: p.Namespace, Name: p.Name, Node: p.Spec.NodeName, Networks: strings.Join(networks, "; "),
+			Own: attachment.NetworksKey(p.Annotations) == attachment.OwnNetworksAnnotation,
+		})
+	}
 }

@@ -1,10 +1,13 @@
 package inspect
 
 import (
+	"maps"
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/nadra-dev/nadra/internal/desk/installation"
+	"github.com/nadra-dev/nadra/internal/installation"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
@@ -17,8 +20,8 @@ type ChainInput struct {
 	// Namespace is the pod's. It is nil if the user may not read it.
 	Namespace *corev1.Namespace
 	Nodes     []*corev1.Node
-	// Events are about the pod and its networks.
-	Events []*corev1.Event
+	// Drivers are the nodes on which nadra's driver is ready. It is nil if they are unknown.
+	Drivers map[string]bool
 	// Installation has nadra's programs with their flags. It is nil if they are unknown.
 	Installation *installation.Settings
 	// NoDRA is true if the cluster does not serve resource.k8s.io/v1.
@@ -49,6 +52,8 @@ type Chain struct {
 	Steps           []Step  `json:"steps"`
 	// Blocker is the first step that fails or, if none fails, the first that waits.
 	Blocker *Step `json:"blocker,omitempty"`
+	// Unread are the kinds that the user may not read, sorted. The steps do not count their objects as absent.
+	Unread []Kind `json:"unread,omitempty"`
 }
 
 // subject is the pod that a chain explains, with everything that is known about it.
@@ -78,7 +83,7 @@ func Explain(in ChainInput) Chain {
 	}
 	out := Chain{
 		TypeMeta:  typeMeta("PodChain"),
-		Namespace: s.pod.Namespace, Pod: s.pod.Name, Node: s.node, Steps: list.steps,
+		Namespace: s.pod.Namespace, Pod: s.pod.Name, Node: s.node, Steps: list.steps, Unread: slices.Sorted(maps.Keys(in.Unread)),
 	}
 	out.Verdict, out.Blocker = verdict(s, list)
 	return out
@@ -87,7 +92,7 @@ func Explain(in ChainInput) Chain {
 // follow adds the steps in the order in which they happen.
 func follow(s *subject, list *stepList) {
 	claims, node := claimSteps{s, list}, nodeSteps{s, list}
-	if !isOver(s.pod) {
+	if !isOver(s.pod) && s.pod.DeletionTimestamp == nil {
 		beforeScheduling(s, list)
 		list.add("scheduling", nil, claims.scheduling())
 		for _, w := range s.wish.wants {
@@ -95,10 +100,11 @@ func follow(s *subject, list *stepList) {
 			list.add("attachment", &w, node.attachment(w))
 		}
 	}
-	list.add("containers", nil, node.containers())
 	if s.pod.DeletionTimestamp != nil {
 		list.add("release", nil, node.release())
+		return
 	}
+	list.add("containers", nil, node.containers())
 }
 
 // beforeScheduling adds the steps of each network until the scheduler binds the pod.
@@ -145,6 +151,16 @@ func (s *subject) ownedNodes() []string {
 		}
 	}
 	return names
+}
+
+// driverAway returns a step that fails if nadra's driver is not ready on the pod's node, or nil if it is, or if that is
+// not known.
+func (s *subject) driverAway() *Step {
+	if s.node == "" || s.in.Drivers == nil || s.in.Drivers[s.node] {
+		return nil
+	}
+	step := failed("nadra's driver is not ready on node "+s.node, reason.OfCluster, noDriver)
+	return &step
 }
 
 // hasNetwork reports whether the pod already has a network. Errors in the steps before

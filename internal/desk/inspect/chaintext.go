@@ -9,6 +9,9 @@ import (
 // textWidth is the column at which details are wrapped.
 const textWidth = 120
 
+// below is the indent of details below their step.
+const below = 15
+
 // Text writes the chain for people: all steps in short, and the blocker at length.
 func (c Chain) Text(w io.Writer) error {
 	var b strings.Builder
@@ -24,6 +27,10 @@ func (c Chain) Text(w io.Writer) error {
 		if c.Blocker != nil && s == *c.Blocker {
 			detail = "see below"
 		}
+		if len(lead) > textWidth/2 && detail != "" { // long names leave no room beside them
+			fmt.Fprintf(&b, "%s\n%s%s\n", strings.TrimRight(lead, " "), strings.Repeat(" ", below), wrap(detail, below))
+			continue
+		}
 		fmt.Fprintln(&b, strings.TrimRight(lead+wrap(detail, len(lead)), " "))
 	}
 	if p := c.Blocker; p != nil {
@@ -35,6 +42,13 @@ func (c Chain) Text(w io.Writer) error {
 				fmt.Fprintf(&b, "  %-11s  %s\n", line[0], wrap(line[1], 15))
 			}
 		}
+	}
+	if len(c.Unread) > 0 {
+		var kinds []string
+		for _, k := range c.Unread {
+			kinds = append(kinds, string(k))
+		}
+		fmt.Fprintf(&b, "\n%s\n", wrap("You may not read "+strings.Join(kinds, ", ")+": what only they show is not above.", 0))
 	}
 	if _, err := io.WriteString(w, b.String()); err != nil {
 		return fmt.Errorf("writing the chain: %w", err)

@@ -42,9 +42,9 @@ func (p podEvents) last(reasons ...string) *corev1.Event {
 
 // unavailable returns the events of the nodes on which a network is unavailable: the
 // newest event of each node decides.
-func (p podEvents) unavailable(ref attachment.NetworkRef) []*corev1.Event {
+func unavailable(all []*corev1.Event, ref attachment.NetworkRef) []*corev1.Event {
 	last := map[string]*corev1.Event{}
-	for _, e := range p.all {
+	for _, e := range all {
 		o := e.InvolvedObject
 		if o.Kind != "NetworkAttachmentDefinition" || o.Namespace != ref.Namespace || o.Name != ref.Name ||
 			e.Reason != reason.EventNetworkUnavailable && e.Reason != reason.EventNetworkAvailable {

@@ -29,6 +29,7 @@ const (
 	unregistered = "The kubelet knows no driver net.nadra.dev on this node. " + noDriver
 	rangeIsFull  = "The range is full: widen it in the NetworkAttachmentDefinition's IPAM, or delete pods that no longer need an address. " + retriedCorrected
 	earlySysctl  = "If it names an interface of the pod's networks, remove the sysctl from the pod and set it in the network, with the plugin tuning (NADRA-089): the runtime writes it before nadra attaches."
+	celFails     = "An expression of a request or of its DeviceClass fails on a device, of whatever driver: correct the one that the message names. An attribute that not all devices have needs a test before its use: \"name\" in device.attributes[\"domain\"]."
 	lacksPart    = "Install or create on the node what the message names. " + retried
 )
 
@@ -48,6 +49,12 @@ var ofPlugins = []foreignText{
 	{"Link not found", "vishvananda/netlink, LinkNotFoundError", reason.OfNode, lacksPart},
 	{"no such device", "Linux, ENODEV", reason.OfNode, lacksPart},
 	{"lookup master", "containernetworking/plugins, macvlan and ipvlan", reason.OfNode, lacksPart},
+}
+
+// ofScheduler lists texts of the scheduler about a claim.
+var ofScheduler = []foreignText{
+	{"CEL runtime error", "dynamic-resource-allocation, structured/internal, selectorsMatch", reason.OfManifest, celFails},
+	{"CEL compile error", "dynamic-resource-allocation, structured/internal, selectorsMatch", reason.OfManifest, celFails},
 }
 
 // isAboutClaims reports whether the scheduler's message about an unschedulable pod is

@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/nadra-dev/nadra/internal/desk/installation"
+	"github.com/nadra-dev/nadra/internal/installation"
 	"github.com/nadra-dev/nadra/test/golden"
 )
 
@@ -111,6 +111,11 @@ func read(t *testing.T, comment, objects, base string) ChainInput {
 			without[words[1]] = true
 		case len(words) == 2 && words[0] == "unread":
 			in.Unread[Kind(words[1])] = true
+		case len(words) > 0 && words[0] == "drivers":
+			in.Drivers = map[string]bool{}
+			for _, node := range words[1:] {
+				in.Drivers[node] = true
+			}
 		case len(words) == 1 && words[0] == "no-dra":
 			in.NoDRA = true
 		case len(words) > 0 && words[0] == "controller":

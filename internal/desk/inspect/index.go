@@ -1,9 +1,13 @@
 package inspect
 
 import (
+	"slices"
+
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
+	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
@@ -22,12 +26,18 @@ type index struct {
 	offers    map[attachment.NetworkID][]string               // nodes with devices that list the network
 	pools     map[string][]string                             // nodes with devices of a resource pool
 	drivers   map[string]bool                                 // nodes with a slice of nadra
+	events    []*corev1.Event
 }
 
 // publishedDevice is a device of a slice: one of a resource pool, or one that lists networks.
 type publishedDevice struct {
-	node   string
-	pooled bool
+	node string
+	// resource is the resource pool, or "".
+	resource string
+	networks []attachment.NetworkID
+	// room is the number of attachments that it takes, 0 for one without a limit. counted is set if addresses limit them.
+	room    int64
+	counted bool
 }
 
 // createdFor is the claim's annotation with the name of the pod's entry.
@@ -35,7 +45,7 @@ const createdFor = "resource.kubernetes.io/pod-claim-name"
 
 func newIndex(in Input) *index {
 	x := &index{
-		unread: in.Unread,
+		unread: in.Unread, events: in.Events,
 		claims: map[string]*resourceapi.ResourceClaim{}, created: map[string]*resourceapi.ResourceClaim{},
 		templates: map[string]*resourceapi.ResourceClaimTemplate{}, classes: map[string]*resourceapi.DeviceClass{},
 		networks:  map[attachment.NetworkRef]*nadv1.NetworkAttachmentDefinition{},
@@ -82,12 +92,16 @@ func (x *index) addSlice(s *resourceapi.ResourceSlice) {
 		x.drivers[node] = true
 	}
 	for _, d := range s.Spec.Devices {
-		pool := d.Attributes[attachment.AttributeResourceName].StringValue
-		x.published[s.Spec.Pool.Name+"/"+d.Name] = publishedDevice{node, pool != nil}
-		if pool != nil {
-			x.pools[*pool] = append(x.pools[*pool], node)
+		device := publishedDevice{
+			node: node, resource: ptr.Deref(d.Attributes[attachment.AttributeResourceName].StringValue, ""),
+			networks: slices.Collect(attachment.NetworkIDs(d.Attributes)), room: roomOf(d),
 		}
-		for id := range attachment.NetworkIDs(d.Attributes) {
+		_, device.counted = d.Capacity[attachment.CapacityAddresses]
+		x.published[s.Spec.Pool.Name+"/"+d.Name] = device
+		if device.resource != "" {
+			x.pools[device.resource] = append(x.pools[device.resource], node)
+		}
+		for _, id := range device.networks {
 			x.offers[id] = append(x.offers[id], node)
 		}
 	}

@@ -19,6 +19,8 @@ type Input struct {
 	Slices    []*resourceapi.ResourceSlice
 	Classes   []*resourceapi.DeviceClass
 	Networks  []*nadv1.NetworkAttachmentDefinition
+	// Events are about the networks and, for a chain, about the pod.
+	Events []*corev1.Event
 	// Unread has the kinds that could not be read. A missing object of such a kind
 	// means nothing.
 	Unread map[Kind]bool
@@ -29,12 +31,18 @@ type Kind string
 
 // The kinds that a user may not be allowed to read.
 const (
+	// Claims are those of other namespaces than the pod's.
+	Claims    Kind = "resourceclaims"
 	Templates Kind = "resourceclaimtemplates"
 	Slices    Kind = "resourceslices"
 	Classes   Kind = "deviceclasses"
 	Networks  Kind = "network-attachment-definitions"
 	Nodes     Kind = "nodes"
 	Events    Kind = "events"
+	// Namespaces, Workloads and Drivers are the pod's namespace, nadra's DaemonSet and Deployment, and the driver's pods.
+	Namespaces Kind = "namespaces"
+	Workloads  Kind = "daemonsets and deployments"
+	Drivers    Kind = "the driver's pods"
 )
 
 // State is the progress of an attachment.

@@ -56,7 +56,7 @@ func (c Cluster) readDRA(ctx context.Context, in *Input) (noDRA bool, err error)
 // ReadNetworks reads the input of OfferedNetworks.
 func (c Cluster) ReadNetworks(ctx context.Context) (Input, error) {
 	in := Input{Unread: map[Kind]bool{}}
-	return in, firstOf(c.readOffers(ctx, &in), c.readNetworks(ctx, &in))
+	return in, firstOf(c.readOffers(ctx, &in), c.readNetworks(ctx, &in), c.eventsOn(ctx, &in, "NetworkAttachmentDefinition", "", ""))
 }
 
 // readOffers reads slices and classes.

@@ -3,12 +3,15 @@ package inspect
 import (
 	"context"
 	"errors"
+	"maps"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	nadfake "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/client/clientset/versioned/fake"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -55,6 +58,39 @@ func TestReadWithoutRights(t *testing.T) {
 	refuse(kube, "resourceclaims", forbidden)
 	if _, err := c.Read(t.Context()); !apierrors.IsForbidden(err) {
 		t.Errorf("without claims: %v", err)
+	}
+}
+
+// TestPodReadsWhatSurroundsIt checks that the pods of the driver, the claims of other namespaces and the events of the
+// pod's networks are read for a pod that waits, and that what may not be read is said.
+func TestPodReadsWhatSurroundsIt(t *testing.T) {
+	driver := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "nadra", Name: "nadra-node"}}
+	driver.Spec.Template.Spec.Containers = []corev1.Container{{Name: "nadra-node"}}
+	at := func(node string, ready corev1.ConditionStatus) *corev1.Pod {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "nadra", Name: node}, Spec: corev1.PodSpec{NodeName: node, Containers: driver.Spec.Template.Spec.Containers}}
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}
+		return p
+	}
+	elsewhere := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "db"}}
+	bound := pod("bound")
+	bound.Spec.NodeName = "a"
+	c, kube := cluster(pod("web"), bound, driver, at("a", corev1.ConditionTrue), at("b", corev1.ConditionFalse), elsewhere)
+	in, err := c.Pod(t.Context(), "web")
+	if err != nil || !maps.Equal(in.Drivers, map[string]bool{"a": true}) || len(in.Claims) != 1 || len(in.Unread) != 0 {
+		t.Errorf("drivers %v, %d claims, unread %v, %v", in.Drivers, len(in.Claims), in.Unread, err)
+	}
+	if in, err = c.Pod(t.Context(), "bound"); err != nil || len(in.Claims) != 0 {
+		t.Errorf("of a pod that is bound: %d claims, %v", len(in.Claims), err)
+	}
+	kube.PrependReactor("list", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		if a.GetNamespace() == "shop" && a.GetResource().Resource == "resourceclaims" {
+			return false, nil, nil // a user of one namespace
+		}
+		return true, nil, forbidden(a.GetResource().GroupResource())
+	})
+	in, err = c.Pod(t.Context(), "web")
+	if err != nil || in.Drivers != nil || !in.Unread[Workloads] || !in.Unread[Claims] || !in.Unread[Events] || !in.Unread[Nodes] {
+		t.Errorf("without rights: drivers %v, unread %v, %v", in.Drivers, in.Unread, err)
 	}
 }
 

@@ -31,7 +31,8 @@ type Network struct {
 	ClassMissing bool `json:"classMissing,omitempty"`
 	// Nodes are the nodes on which a device lists the network, or has a device of its pool.
 	Nodes []string `json:"nodes,omitempty"`
-	// Problem is why the definition cannot be read.
+	// Problem is why the definition cannot be read, why nodes have withdrawn the network, or how to find out why no node
+	// offers it.
 	Problem string `json:"problem,omitempty"`
 }
 
@@ -54,12 +55,28 @@ func OfferedNetworks(in Input) []Network {
 		}
 		n.ClassMissing = x.classes[n.Class] == nil && !x.unread[Classes]
 		n.Nodes = x.offering(ref, n.Pool)
+		n.Problem = cmp.Or(n.Problem, x.whyWithdrawn(ref, n))
 		out = append(out, n)
 	}
 	slices.SortFunc(out, func(a, b Network) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
 	return out
+}
+
+// whyWithdrawn returns why nodes do not offer a network any more, by their events, or how to find out why none does.
+func (x *index) whyWithdrawn(ref attachment.NetworkRef, n Network) string {
+	var why []string
+	for _, e := range unavailable(x.events, ref) {
+		why = append(why, e.Message)
+	}
+	switch {
+	case len(why) > 0:
+		return strings.Join(why, "; ")
+	case len(n.Nodes) > 0 || x.unread[Slices]:
+		return ""
+	}
+	return "no node offers it: kubectl nadra doctor --probe names what each node lacks"
 }
 
 // NetworkList returns the type of a list of networks.

@@ -4,10 +4,11 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/nadra-dev/nadra/internal/desk/installation"
+	"github.com/nadra-dev/nadra/internal/installation"
 	"github.com/nadra-dev/nadra/internal/kube"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -37,8 +38,48 @@ func (c Cluster) Pod(ctx context.Context, name string) (ChainInput, error) {
 		return in, err
 	case known:
 		in.Installation = &nadra
+	default:
+		in.Unread[Workloads] = true
 	}
-	return in, c.readEvents(ctx, &in)
+	return in, firstOf(c.readDrivers(ctx, &in), c.readAllClaims(ctx, &in), c.readEvents(ctx, &in))
+}
+
+// readDrivers finds the nodes on which nadra's driver is ready.
+func (c Cluster) readDrivers(ctx context.Context, in *ChainInput) error {
+	if in.Installation == nil {
+		return nil
+	}
+	ready := map[string]bool{}
+	if driver := in.Installation.Driver; driver != nil {
+		readable, err := kube.EachReadable(ctx, metav1.ListOptions{}, kube.PagesOf(c.Kube.CoreV1().Pods(driver.Namespace).List), func(p *corev1.Pod) {
+			if installation.DriverReady(p) {
+				ready[p.Spec.NodeName] = true
+			}
+		})
+		if err != nil {
+			return fmt.Errorf("listing the driver's pods in namespace %s: %w", driver.Namespace, err)
+		}
+		if !readable {
+			in.Unread[Drivers] = true
+			return nil
+		}
+	}
+	in.Drivers = ready
+	return nil
+}
+
+// readAllClaims reads the claims of all namespaces for a pod that waits for the scheduler: they share the networks'
+// addresses and devices.
+func (c Cluster) readAllClaims(ctx context.Context, in *ChainInput) error {
+	if in.Pod.Spec.NodeName != "" || in.NoDRA {
+		return nil
+	}
+	var all []*resourceapi.ResourceClaim
+	err := optional(ctx, in.Unread, Claims, metav1.ListOptions{}, kube.PagesOf(c.Kube.ResourceV1().ResourceClaims("").List), &all)
+	if err == nil && !in.Unread[Claims] {
+		in.Claims = all
+	}
+	return err
 }
 
 // readNamespace reads the pod's namespace, unless the user may not.
@@ -47,7 +88,9 @@ func (c Cluster) readNamespace(ctx context.Context, in *ChainInput) error {
 	switch {
 	case err == nil:
 		in.Namespace = namespace
-	case !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err):
+	case apierrors.IsForbidden(err):
+		in.Unread[Namespaces] = true
+	case !apierrors.IsNotFound(err):
 		return fmt.Errorf("reading namespace %s: %w", c.Namespace, err)
 	}
 	return nil
@@ -55,20 +98,23 @@ func (c Cluster) readNamespace(ctx context.Context, in *ChainInput) error {
 
 // readEvents reads the events on the pod and on its networks.
 func (c Cluster) readEvents(ctx context.Context, in *ChainInput) error {
-	if err := c.eventsOn(ctx, in, "Pod", in.Pod.Namespace, in.Pod.Name); err != nil {
+	if err := c.eventsOn(ctx, &in.Input, "Pod", in.Pod.Namespace, in.Pod.Name); err != nil {
 		return err
 	}
 	for _, ref := range NetworksOf(in.Input, in.Pod) {
-		if err := c.eventsOn(ctx, in, "NetworkAttachmentDefinition", ref.Namespace, ref.Name); err != nil {
+		if err := c.eventsOn(ctx, &in.Input, "NetworkAttachmentDefinition", ref.Namespace, ref.Name); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// eventsOn reads the events on an object.
-func (c Cluster) eventsOn(ctx context.Context, in *ChainInput, kind, namespace, name string) error {
-	about := fields.Set{"involvedObject.kind": kind, "involvedObject.name": name}
+// eventsOn reads the events on an object, or on all of a kind for an empty name.
+func (c Cluster) eventsOn(ctx context.Context, in *Input, kind, namespace, name string) error {
+	about := fields.Set{"involvedObject.kind": kind}
+	if name != "" {
+		about["involvedObject.name"] = name
+	}
 	var events []*corev1.Event
 	err := optional(ctx, in.Unread, Events, metav1.ListOptions{FieldSelector: about.String()},
 		kube.PagesOf(c.Kube.CoreV1().Events(namespace).List), &events)

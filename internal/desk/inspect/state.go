@@ -123,7 +123,7 @@ func (x *index) notes(state State, w want, hasStatus bool) []string {
 		switch {
 		case !there:
 			note("device %s is no longer in any ResourceSlice", r.Device)
-		case !device.pooled && w.network != nil && !slices.Contains(x.offers[x.idOf(*w.network)], device.node):
+		case device.resource == "" && w.network != nil && !slices.Contains(x.offers[x.idOf(*w.network)], device.node):
 			note("node %s no longer offers network %s", device.node, w.network)
 		}
 	}

@@ -1,14 +1,19 @@
 package inspect
 
 import (
+	"bytes"
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
@@ -52,6 +57,8 @@ func (c claimSteps) withoutClaim(w want) Step {
 		return explain(c.editFailed().Message, ofPlugins, unexplained)
 	case c.events.last(reason.EventFailedNoClaim) != nil:
 		return explain(c.events.last(reason.EventFailedNoClaim).Message, nil, unexplained)
+	case slices.Contains(c.ownedNodes(), c.node) && c.driverAway() != nil:
+		return *c.driverAway()
 	case slices.Contains(c.ownedNodes(), c.node):
 		return failed(message+"; node "+c.node+" is nadra's by its label, and Multus does not serve it", reason.OfConversion,
 			"Convert the workload (kubectl nadra convert), or keep the pod off nadra's nodes; "+reason.LateAnnotation+".")
@@ -109,16 +116,103 @@ func (c claimSteps) allocation(w want) Step {
 	case c.before.failed(), c.gated():
 		return notReached()
 	case c.node != "":
-		return failed("nothing is allocated, but the pod is bound to node "+c.node+": it bypassed the scheduler", reason.OfManifest,
-			"Remove spec.nodeName; use a nodeSelector or affinity to keep the pod on a node.")
+		return c.bypassed("nothing is allocated")
 	case isAboutClaims(unscheduled):
-		return failed(unscheduled, reason.OfScheduler,
-			"No node has a free device that the claim selects and that fits the pod's other needs: the network's addresses or "+
-				"attachments may be used up, or its nodes excluded. The scheduler binds the pod when that changes.")
+		return c.unallocated(w, unscheduled)
 	case unscheduled != "":
 		return notReached()
 	}
-	return waiting("the scheduler has not allocated a device yet", reason.OfScheduler, "Wait some seconds. If it stays, check that the scheduler runs.")
+	return c.unscheduled(c.scheduler() + " has not allocated a device yet")
+}
+
+// scheduler names the pod's scheduler.
+func (c claimSteps) scheduler() string {
+	if c.usualScheduler() {
+		return "the scheduler"
+	}
+	return "scheduler " + c.pod.Spec.SchedulerName
+}
+
+// usualScheduler reports whether kube-scheduler is to schedule the pod.
+func (c claimSteps) usualScheduler() bool {
+	return c.pod.Spec.SchedulerName == "" || c.pod.Spec.SchedulerName == corev1.DefaultSchedulerName
+}
+
+// unscheduled returns the step of a pod of which the scheduler has said nothing.
+func (c claimSteps) unscheduled(what string) Step {
+	if c.usualScheduler() {
+		return waiting(what, reason.OfScheduler, "Wait some seconds. If it stays, check that the scheduler runs.")
+	}
+	return waiting(what, reason.OfScheduler, "Wait some seconds. If it stays, check that "+c.scheduler()+" (spec.schedulerName) runs, and that its version allocates claims.")
+}
+
+// bypassed returns the step of a pod that was bound to a node without its claim: by spec.nodeName of its manifest, or by
+// a scheduler that does not know claims.
+func (c claimSteps) bypassed(what string) Step {
+	if c.boundByScheduler() {
+		return failed(what+", but "+c.scheduler()+" has bound the pod to node "+c.node+": it does not know claims", reason.OfScheduler,
+			"Recreate the pod with a schedulerName whose scheduler allocates claims, or switch on DynamicResourceAllocation in "+c.scheduler()+".")
+	}
+	return failed(what+", but the pod is bound to node "+c.node+": it bypassed the scheduler", reason.OfManifest,
+		"Remove spec.nodeName; use a nodeSelector or affinity to keep the pod on a node.")
+}
+
+// boundByScheduler reports whether a scheduler has set spec.nodeName: whoever writes it in a manifest is its manager, and
+// a binding has none. Where nobody manages anything, the name of another scheduler decides.
+func (c claimSteps) boundByScheduler() bool {
+	if len(c.pod.ManagedFields) == 0 {
+		return !c.usualScheduler()
+	}
+	return !slices.ContainsFunc(c.pod.ManagedFields, func(m metav1.ManagedFieldsEntry) bool {
+		return m.FieldsV1 != nil && bytes.Contains(m.FieldsV1.GetRawBytes(), []byte(`"f:nodeName"`))
+	})
+}
+
+// unallocated explains why the scheduler finds no device for a claim, by its message.
+func (c claimSteps) unallocated(w want, message string) Step {
+	if text, found := lookup(message, ofScheduler); found {
+		return failed(message, text.owner, text.remedy)
+	}
+	if w.network != nil && !c.x.unread[Slices] {
+		n, _, _ := networkSteps{c.subject}.network(w) // without a pool if it cannot be read
+		if u, limited := c.x.usageOf(*w.network, n.ResourceName); limited && u.used >= u.room {
+			remedy := "Wait until one of these pods ends, or have more nodes offer the network. The scheduler binds the pod when that changes."
+			if u.addresses {
+				remedy = "The range is full: widen it in the NetworkAttachmentDefinition's IPAM, or delete pods that no longer need an address. The scheduler binds the pod when that changes."
+			}
+			return failed(u.String()+"; "+c.scheduler()+" says: "+message, reason.OfNetwork, remedy)
+		}
+	}
+	remedy := "No node has a free device that the claim selects and that fits the pod's other needs: its nodes may be excluded"
+	if c.x.unread[Slices] || c.x.unread[Claims] {
+		remedy += ", or the network's addresses or attachments used up (you may not read all slices and claims)"
+	}
+	return failed(message, reason.OfScheduler, remedy+". "+alsoNeeds(w.claim)+"The scheduler binds the pod when that changes.")
+}
+
+// alsoNeeds names what else a claim asks for, for which the scheduler may find no device.
+func alsoNeeds(claim *resourceapi.ResourceClaim) string {
+	var others []string
+	for _, r := range claim.Spec.Devices.Requests {
+		if r.Exactly == nil {
+			continue
+		}
+		if _, network := attachment.ClassNetwork(r.Exactly.DeviceClassName); !network && r.Exactly.DeviceClassName != v1alpha1.DriverName {
+			others = append(others, "a device of class "+r.Exactly.DeviceClassName+" (request "+r.Name+")")
+		}
+	}
+	for _, one := range claim.Spec.Devices.Constraints {
+		of := "all requests"
+		if len(one.Requests) > 0 {
+			of = "requests " + strings.Join(one.Requests, ", ")
+		}
+		attribute := cmp.Or(ptr.Deref(one.MatchAttribute, ""), ptr.Deref(one.DistinctAttribute, ""))
+		others = append(others, "devices whose "+string(attribute)+" suits the constraint on "+of)
+	}
+	if len(others) == 0 {
+		return ""
+	}
+	return "The claim also needs " + strings.Join(others, ", and ") + ". "
 }
 
 // unschedulable returns the scheduler's reason for finding no node, or "".
@@ -161,8 +255,7 @@ func (c claimSteps) reservation(w want) Step {
 	case isReserved(w.claim, c.pod):
 		return ok("for this pod")
 	case c.node != "":
-		return failed("the claim is not reserved for the pod, which is bound to node "+c.node+": it bypassed the scheduler", reason.OfManifest,
-			"Remove spec.nodeName; use a nodeSelector or affinity to keep the pod on a node.")
+		return c.bypassed("the claim is not reserved for the pod")
 	}
 	return waiting("the claim is allocated, but not reserved for the pod", reason.OfScheduler, "Wait some seconds: the scheduler reserves it when it binds the pod.")
 }
@@ -179,7 +272,7 @@ func (c claimSteps) scheduling() Step {
 	case c.unschedulable() != "":
 		return failed(c.unschedulable(), reason.OfScheduler, "The networks are not the cause: follow the scheduler's message.")
 	}
-	return waiting("the pod is not bound to a node yet", reason.OfScheduler, "Wait some seconds. If it stays, check that the scheduler runs.")
+	return c.unscheduled("the pod is not bound to a node yet")
 }
 
 // lacksClaims reports whether a claim of the pod does not exist yet, for which the

@@ -225,18 +225,17 @@ func (s networkSteps) offering(w want) []string {
 func (s networkSteps) offeredByNone(w want) Step {
 	n, found, err := s.network(w)
 	if len(s.x.drivers) == 0 {
-		return failed("no node has a ResourceSlice of "+v1alpha1.DriverName+": nadra's driver does not run, no node is nadra's, or none can attach any network"+s.owned(), reason.OfCluster,
-			seeDriver+" "+seeWhy(w))
+		return s.offersNothing(w)
 	}
 	if !found && !s.x.unread[Networks] || err != nil && !errors.Is(err, attachment.ErrNoConfig) {
 		return notReached()
 	}
 	if n.ResourceName != "" {
 		return failed("no node has a device of resource pool "+n.ResourceName+", which the network uses", reason.OfNode,
-			"Look for ResourcePoolRefused events on the nodes, and in the driver's log: kubectl -n nadra logs -l app.kubernetes.io/name=nadra-node --tail=-1 | grep -i pool. "+
+			"Events say what a node refuses: kubectl get events -A --field-selector reason="+reason.EventResourcePoolRefused+". "+
 				"The driver withholds devices that a device plugin has given to pods until these pods end.")
 	}
-	if events := s.events.unavailable(*w.network); len(events) > 0 {
+	if events := unavailable(s.in.Events, *w.network); len(events) > 0 {
 		var texts []string
 		for _, e := range events {
 			texts = append(texts, e.Message)
@@ -246,10 +245,22 @@ func (s networkSteps) offeredByNone(w want) Step {
 	return failed(fmt.Sprintf("none of the nodes with nadra's driver (%s) offers it", strings.Join(slices.Sorted(maps.Keys(s.x.drivers)), ", ")), reason.OfNode, seeWhy(w))
 }
 
+// offersNothing explains why no node has any device of nadra.
+func (s networkSteps) offersNothing(w want) Step {
+	what := "no node has a ResourceSlice of " + v1alpha1.DriverName + ": "
+	switch {
+	case s.in.Drivers == nil:
+		return failed(what+"nadra's driver does not run, no node is nadra's, or none can attach any network"+s.owned(), reason.OfCluster, seeDriver+" "+seeWhy(w))
+	case len(s.in.Drivers) == 0:
+		return failed(what+"nadra's driver is ready on no node"+s.owned(), reason.OfCluster, seeDriver)
+	}
+	return failed(what+"nadra's driver is ready on "+strings.Join(slices.Sorted(maps.Keys(s.in.Drivers)), ", ")+", and no node is nadra's, or none can attach any network"+s.owned(), reason.OfCluster,
+		"Label the nodes that nadra serves: kubectl label node NODE "+v1alpha1.OwnerLabel+"="+v1alpha1.OwnerNadra+". "+seeWhy(w))
+}
+
 // seeWhy returns how to find out why a node does not offer a network.
 func seeWhy(w want) string {
-	return fmt.Sprintf("Look for the reason in the driver's log, most often a missing plugin or master interface: "+
-		"kubectl -n nadra logs -l app.kubernetes.io/name=nadra-node --tail=-1 | grep %s", w.network)
+	return fmt.Sprintf("Most often a plugin or a master interface of %s is missing: kubectl nadra doctor --probe names what each node lacks.", w.network)
 }
 
 // owned lists the nodes that are nadra's by their label.

@@ -2,6 +2,8 @@ package inspect
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,11 +37,13 @@ func (n nodeSteps) preparation(w want) Step {
 		return ok("on node " + n.node)
 	case w.result == nil || n.node == "" || n.before.failed():
 		return notReached()
+	case n.driverAway() != nil:
+		return *n.driverAway()
 	}
 	if e := n.events.last(eventKubeletPrepare, reason.EventFailedPrepareNetwork); e != nil {
 		return explain(e.Message, ofKubelet, unexplained)
 	}
-	if !n.x.drivers[n.node] && !n.x.unread[Slices] {
+	if n.in.Drivers == nil && !n.x.drivers[n.node] && !n.x.unread[Slices] {
 		return failed("node "+n.node+" has no ResourceSlice of net.nadra.dev: nadra's driver does not run there, or offers nothing", reason.OfCluster, noDriver)
 	}
 	return waiting("node "+n.node+" has not reported anything yet", reason.OfKubelet, "Wait some seconds; the kubelet repeats a failed Prepare after 60 to 90 s.")
@@ -103,7 +107,13 @@ func describe(w want) string {
 
 // attachmentByEvents explains an attachment that the claim's status does not mention yet.
 func (n nodeSteps) attachmentByEvents() Step {
-	if !n.sandboxCreated() && n.events.last(eventKubeletSandbox) == nil || n.before.failed() {
+	if n.before.failed() {
+		return notReached()
+	}
+	if away := n.driverAway(); away != nil {
+		return *away
+	}
+	if !n.sandboxCreated() && n.events.last(eventKubeletSandbox) == nil {
 		return notReached()
 	}
 	e := n.events.last(reason.EventAttachingNetwork, reason.EventFailedAttachNetwork, eventKubeletSandbox, eventContainerFailed)
@@ -176,9 +186,16 @@ func (n nodeSteps) ended(all []corev1.ContainerStatus) Step {
 
 // release explains why a pod that is being deleted still exists.
 func (n nodeSteps) release() Step {
+	if len(n.pod.Finalizers) > 0 {
+		return waiting("the pod is being deleted, and has finalizers: "+strings.Join(n.pod.Finalizers, ", "), reason.OfCluster,
+			"The controller that set a finalizer removes it when it is done: look at that controller. The networks do not wait for it.")
+	}
+	if away := n.driverAway(); away != nil && slices.ContainsFunc(n.wish.wants, func(w want) bool { return w.entry != nil }) {
+		return waiting(away.Detail+", so the pod's networks are not detached", away.Owner, away.Remedy)
+	}
 	e := n.events.last(reason.EventFailedReleaseNetwork)
 	if e == nil {
-		return waiting("the pod is being deleted", reason.OfKubelet, "Wait for its grace period.")
+		return waiting("the pod is being deleted", reason.OfKubelet, "Wait for its grace period (terminationGracePeriodSeconds): its containers may still end.")
 	}
 	entry, known := reason.Lookup(reason.Cause(e.Message))
 	if !known {

@@ -81,10 +81,8 @@ type Pod struct {
 	LocalData bool
 	// Nadra is true if nadra attached the pod's networks by claims.
 	Nadra bool
-	// Unclaimed is true if nadra attached them without a claim.
+	// Unclaimed is true if nadra attaches them without a claim for networks, as attachment.AttacherOf decides.
 	Unclaimed bool
-	// Renamed is true if the pod names its networks in nadra's own annotation.
-	Renamed bool
 	// OnlyDefault is true if the pod replaces its default network, and names no other: beside Multus, that stays
 	// Multus' part.
 	OnlyDefault bool

@@ -3,7 +3,7 @@ package upgrade
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/nadra-dev/nadra/internal/desk/installation"
+	"github.com/nadra-dev/nadra/internal/installation"
 )
 
 // readInstallation reads the settings of nadra's driver and controller.

@@ -81,6 +81,7 @@ func (o *Objects) pods() []Pod {
 		if p := &o.Pods[i]; hasNetworks(p) {
 			pod := podOf(p, parents)
 			pod.Nadra = slices.ContainsFunc(attachment.ClaimNames(p), func(name string) bool { return attached[p.Namespace+"/"+name] })
+			pod.Unclaimed = !pod.Nadra && attachment.AttacherOf(p, false) == attachment.OfNadra
 			out = append(out, pod)
 		}
 	}
@@ -94,13 +95,7 @@ func hasNetworks(p *corev1.Pod) bool {
 	if p.Spec.HostNetwork || p.Spec.NodeName == "" || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
 		return false
 	}
-	return namesNetworks(p) || p.Annotations[attachment.DefaultNetworkAnnotation] != ""
-}
-
-// namesNetworks reports whether a pod names networks besides the default network.
-func namesNetworks(p *corev1.Pod) bool {
-	networks := strings.TrimSpace(attachment.NetworksText(p.Annotations))
-	return networks != "" && networks != "[]"
+	return attachment.NamesNetworks(p) || p.Annotations[attachment.DefaultNetworkAnnotation] != ""
 }
 
 func podOf(p *corev1.Pod, parents map[Workload]Workload) Pod {
@@ -108,9 +103,7 @@ func podOf(p *corev1.Pod, parents map[Workload]Workload) Pod {
 	out := Pod{
 		Namespace: p.Namespace, Name: p.Name, UID: p.UID, Node: p.Spec.NodeName, Static: static,
 		Pinned:      p.Labels[v1alpha1.OwnerLabel] == v1alpha1.OwnerMultus,
-		Unclaimed:   attachment.StatusWrittenBy(v1alpha1.DriverName, p) && len(attachment.ClaimNames(p)) == 0,
-		Renamed:     strings.TrimSpace(p.Annotations[attachment.OwnNetworksAnnotation]) != "",
-		OnlyDefault: !namesNetworks(p),
+		OnlyDefault: !attachment.NamesNetworks(p),
 		Started:     p.CreationTimestamp.Time,
 		Ready:       podutils.IsPodReady(p) && p.DeletionTimestamp == nil,
 

@@ -9,11 +9,16 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
@@ -80,6 +85,43 @@ func read[T any](t *testing.T, document []byte, list []T) []T {
 		t.Fatalf("%v in:\n%s", err, document)
 	}
 	return append(list, one)
+}
+
+// TestWhoServesPods checks that a claim for another device does not hide that nadra attached a pod without a claim, and
+// that an empty list with a space names no networks.
+func TestWhoServesPods(t *testing.T) {
+	pod := func(name, networks string, change func(*corev1.Pod)) corev1.Pod {
+		p := corev1.Pod{Spec: corev1.PodSpec{NodeName: "n"}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
+		p.Name, p.Annotations = name, map[string]string{attachment.NetworksAnnotation: networks}
+		if change != nil {
+			change(&p)
+		}
+		return p
+	}
+	byDriver := func(p *corev1.Pod) {
+		p.ManagedFields = []metav1.ManagedFieldsEntry{{
+			Manager: v1alpha1.DriverName, FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:metadata":{"f:annotations":{"f:k8s.v1.cni.cncf.io/network-status":{}}}}`)},
+		}}
+	}
+	facts := (&Objects{Pods: []corev1.Pod{
+		pod("claimless", "f1", byDriver),
+		pod("empty", "[ ]", nil),
+		pod("gpu", "f1", func(p *corev1.Pod) {
+			byDriver(p)
+			p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: ptr.To("gpu")}}
+		}),
+		pod("multus", "f1", func(p *corev1.Pod) {
+			p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: ptr.To("gpu")}}
+		}),
+		pod("renamed", "", func(p *corev1.Pod) { p.Annotations[attachment.OwnNetworksAnnotation] = "f1" }),
+	}}).Facts("", nil)
+	got := map[string]bool{}
+	for _, p := range facts.Pods {
+		got[p.Name] = p.ServedByNadra()
+	}
+	if diff := cmp.Diff(map[string]bool{"claimless": true, "gpu": true, "multus": false, "renamed": true}, got); diff != "" {
+		t.Errorf("pods that nadra serves (-want +got):\n%s", diff)
+	}
 }
 
 func TestFacts(t *testing.T) {

@@ -82,7 +82,7 @@ func (f *Facts) controller(w Workload) *Controller {
 }
 
 // ServedByNadra reports whether nadra attached the pod's networks.
-func (p Pod) ServedByNadra() bool { return p.Nadra || p.Unclaimed || p.Renamed }
+func (p Pod) ServedByNadra() bool { return p.Nadra || p.Unclaimed }
 
 // Rollouts returns the workloads of a namespace that a rollout restarts so that the pods change their owner, and
 // the workloads and pods that nothing restarts. It leaves out pods that stay: static ones, those of workloads

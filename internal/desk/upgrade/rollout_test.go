@@ -31,7 +31,7 @@ func TestRolloutWaves(t *testing.T) {
 	nadras := func(f Facts, ns string) Facts {
 		f.Owners[ns] = "nadra"
 		for i := range f.Pods {
-			f.Pods[i].Renamed = f.Pods[i].Renamed || f.Pods[i].Namespace == ns
+			f.Pods[i].Unclaimed = f.Pods[i].Unclaimed || f.Pods[i].Namespace == ns
 		}
 		return f
 	}

@@ -37,9 +37,9 @@ func TestNetworksAreCounted(t *testing.T) {
 			c.View.Count(out)
 			return out
 		}
-		drivertest.Same(t, "devices", map[metrics.Device]int{of("offered"): 2, of("unusable"): 1, of(metrics.DeviceUnhealthy): 1, of("not_owned"): 0}, count())
+		drivertest.Same(t, "devices", map[metrics.Device]int{of("offered"): 2, of("unusable"): 1, of("lost"): 0, of(metrics.DeviceUnhealthy): 1, of("not_owned"): 0}, count())
 		c.own(false)
 		c.Trigger()
-		drivertest.Same(t, "devices of a node that is not nadra's", map[metrics.Device]int{of("offered"): 0, of("unusable"): 1, of(metrics.DeviceUnhealthy): 0, of("not_owned"): 3}, count())
+		drivertest.Same(t, "devices of a node that is not nadra's", map[metrics.Device]int{of("offered"): 0, of("unusable"): 1, of("lost"): 0, of(metrics.DeviceUnhealthy): 0, of("not_owned"): 3}, count())
 	})
 }

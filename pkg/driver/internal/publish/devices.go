@@ -16,12 +16,8 @@ import (
 // sliceLimit is the API's limit of devices in one ResourceSlice.
 const sliceLimit = resourceapi.ResourceSliceMaxDevices
 
-const (
-	// attrMaster is the attribute with the interface of a place, in the driver's domain.
-	attrMaster = "master"
-	// capAddresses is the capacity of a network that has a device of its own.
-	capAddresses = "addresses"
-)
+// attrMaster is the attribute with the interface of a place, in the driver's domain.
+const attrMaster = "master"
 
 // device describes one device of this node. If the API server knows no shared devices, it stands for a
 // number of copies.
@@ -109,7 +105,7 @@ func (d *device) publishedAs(o deviceOptions) []resourceapi.Device {
 	if !o.exclusive {
 		one := resourceapi.Device{Name: d.name, Attributes: d.attributes, AllowMultipleAllocations: ptr.To(true)}
 		if d.addresses != nil {
-			one.Capacity = map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{capAddresses: slicewriter.OneEach(*d.addresses)}
+			one.Capacity = map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{attachment.CapacityAddresses: slicewriter.OneEach(*d.addresses)}
 		}
 		return []resourceapi.Device{one}
 	}

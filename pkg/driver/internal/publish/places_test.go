@@ -264,7 +264,7 @@ func TestCopiesWhereDevicesAreExclusive(t *testing.T) {
 func TestLimitedDevice(t *testing.T) {
 	networks := defined(t, map[string]string{"blue": `{"cniVersion":"1.0.0","type":"bridge","ipam":{"type":"host-local","subnet":"10.0.0.0/28"}}`})
 	d := published(networks, nil, usualPods, deviceOptions{}).pool().Slices[0].Devices[0]
-	capacity := d.Capacity[capAddresses]
+	capacity := d.Capacity[attachment.CapacityAddresses]
 	if d.Name != attachment.DeviceName(networks[0].network.Ref) || len(d.Capacity) != 1 || capacity.Value.Value() != 13 || capacity.RequestPolicy.Default.Value() != 1 {
 		t.Errorf("device %+v: without a default of 1, the first claim takes all", d)
 	}

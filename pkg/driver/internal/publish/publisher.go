@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -54,8 +55,9 @@ type Options struct {
 	Copies int
 	// Background runs the STATUS of plugins.
 	Background *background.Group
-	// HealthChanged is called when a network is withheld because of its plugins' answer to
-	// STATUS, with the error, and with nil when it is published again.
+	// HealthChanged is called with the reason when a network is withdrawn because of its plugins'
+	// answer to STATUS, or because its master or a plugin is gone, and with nil when it is
+	// published again.
 	HealthChanged func(ctx context.Context, ref attachment.NetworkRef, uid types.UID, why error)
 	// Refreshed is called after every refresh of the View.
 	Refreshed func(*View)
@@ -83,10 +85,10 @@ type Publisher struct {
 
 	// These are used by the publishing goroutine only.
 	definitions  definitions
-	arranged     *publication                     // the latest
-	logged       map[attachment.NetworkRef]string // the reasons that were logged
-	unhealthy    map[attachment.NetworkRef]bool   // networks of which HealthChanged has reported an error
-	freeMemoryIn int                              // rechecks until FreeMemory is called; 0 for never
+	arranged     *publication                          // the latest
+	logged       map[attachment.NetworkRef]string      // the reasons that were logged
+	withdrawn    map[attachment.NetworkRef]reason.Code // what HealthChanged has reported
+	freeMemoryIn int                                   // rechecks until FreeMemory is called; 0 for never
 
 	mu        sync.Mutex
 	options   deviceOptions
@@ -101,7 +103,7 @@ const freeMemoryAfter = 2
 func New(o Options) *Publisher {
 	p := &Publisher{
 		Options: o, View: &View{}, changed: background.NewTrigger(), spread: spread{draw: o.Draw},
-		unhealthy: map[attachment.NetworkRef]bool{},
+		withdrawn: map[attachment.NetworkRef]reason.Code{},
 		options:   deviceOptions{copies: o.Copies},
 	}
 	p.status = newStatusWatch(o.Background, o.Status, p.trigger)
@@ -242,17 +244,17 @@ func (p *Publisher) refresh(ctx context.Context) (*publication, error) {
 		c.status = p.status.of(c.network)
 		withheld := decide(c)
 		p.reportHealth(ctx, c, withheld)
-		networks[c.network.Ref] = viewed{c.definition, c.unusable, withheld, c.baseOf(links, pods)}
+		lost := c.unusable != nil && p.withdrawn[c.network.Ref] != ""
+		networks[c.network.Ref] = viewed{c.definition, c.unusable, withheld, lost, c.baseOf(links, pods)}
 		if withheld == nil {
 			published = append(published, c.definition)
 		}
 	}
 	p.logReasons(ctx, networks)
-	for ref := range p.unhealthy {
-		if _, found := networks[ref]; !found {
-			delete(p.unhealthy, ref)
-		}
-	}
+	maps.DeleteFunc(p.withdrawn, func(ref attachment.NetworkRef, _ reason.Code) bool {
+		_, found := networks[ref]
+		return !found
+	})
 	p.View.set(networks)
 	p.Refreshed(p.View)
 	p.mu.Lock()
@@ -268,21 +270,28 @@ func (p *Publisher) isPublished(ref attachment.NetworkRef) bool {
 	return found && withheld == nil
 }
 
-// reportHealth calls HealthChanged if a network's plugins become unhealthy or healthy. While
-// the network is withheld for another reason, their health is not known.
+// reportHealth calls HealthChanged if a network's plugins become unhealthy, if the master or a
+// plugin of a network that was published goes away, and when that is over. Nodes without a
+// network's master are usual, so it does not report a network that was never published here. While
+// the network is withheld for another reason, its health is not known.
 func (p *Publisher) reportHealth(ctx context.Context, c candidate, withheld error) {
-	ref := c.network.Ref
-	switch reason.Of(withheld) {
-	case reason.PluginUnhealthy:
-		if !p.unhealthy[ref] {
-			p.unhealthy[ref] = true
-			p.HealthChanged(ctx, ref, c.uid, c.status.err)
+	ref, code := c.network.Ref, reason.Of(withheld)
+	before := p.withdrawn[ref]
+	if !c.owned {
+		delete(p.withdrawn, ref)
+		return
+	}
+	switch code {
+	case reason.MasterMissing, reason.PluginMissing, reason.PluginUnhealthy:
+		if code != before && (code == reason.PluginUnhealthy || c.published || before != "") {
+			p.withdrawn[ref] = code
+			p.HealthChanged(ctx, ref, c.uid, withheld)
 		}
-	case reason.NodeNotOwned, reason.PoolDevice:
-		delete(p.unhealthy, ref)
+	case reason.PoolDevice:
+		delete(p.withdrawn, ref)
 	case "":
-		if p.unhealthy[ref] && (c.status.answered || !c.status.asked) {
-			delete(p.unhealthy, ref)
+		if before != "" && (c.status.answered || !c.status.asked) {
+			delete(p.withdrawn, ref)
 			p.HealthChanged(ctx, ref, c.uid, nil)
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/background"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
@@ -55,7 +56,7 @@ func newBench(t testing.TB, changes ...func(*Options)) *bench {
 		Copies:     2,
 		Background: background.NewGroup(t.Context()),
 		HealthChanged: func(_ context.Context, ref attachment.NetworkRef, uid types.UID, why error) {
-			b.health = append(b.health, fmt.Sprintf("%s %s: %v", ref, uid, why))
+			b.health = append(b.health, fmt.Sprintf("%s %s: %s", ref, uid, reason.Of(why)))
 		},
 		Refreshed:  func(*View) {},
 		Outcome:    func(error) {},

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	cnitypes "github.com/containernetworking/cni/pkg/types"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/nadra-dev/nadra/internal/metrics"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/background"
@@ -187,7 +189,7 @@ func TestStatusDecidesWhatIsPublished(t *testing.T) {
 		c.set("blue", nil)
 		after(StatusRetry + debounce)
 		drivertest.Same(t, "when it is healthy", []string{"default-blue", "default-old"}, c.published())
-		drivertest.Same(t, "reported", []string{"default/blue blue-uid: daemon is down", "default/blue blue-uid: <nil>"}, c.health)
+		drivertest.Same(t, "reported", []string{"default/blue blue-uid: PluginUnhealthy", "default/blue blue-uid: "}, c.health)
 		drivertest.Same(t, "networks that are asked", map[string]int{"blue": 13}, c.asked)
 		drivertest.Same(t, "publications", 3, len(c.calls))
 	})
@@ -203,7 +205,7 @@ func TestNewNetworkIsAskedFirst(t *testing.T) {
 		c.add("well", newConf)
 		after(3 * debounce)
 		drivertest.Same(t, "publications", [][]string{{}, {"default-well"}}, c.calls)
-		drivertest.Same(t, "reported", []string{"default/failing failing-uid: daemon is down"}, c.health)
+		drivertest.Same(t, "reported", []string{"default/failing failing-uid: PluginUnhealthy"}, c.health)
 	})
 }
 
@@ -221,8 +223,10 @@ func TestHangingPluginIsUnhealthy(t *testing.T) {
 		c.add("late", newConf)
 		after(3 * debounce)
 		drivertest.Same(t, "a later one", []string{"default-late", "default-well"}, c.published())
-		if len(c.health) != 1 || reason.In(c.health[0]) != reason.PluginTimeout || !strings.Contains(c.health[0], "5s") {
-			t.Errorf("reported %q", c.health)
+		drivertest.Same(t, "reported", []string{"default/stuck stuck-uid: PluginUnhealthy"}, c.health)
+		why, _ := c.View.Withheld(attachment.NetworkRef{Namespace: "default", Name: "stuck"})
+		if !strings.Contains(why.Error(), string(reason.PluginTimeout)) || !strings.Contains(why.Error(), "5s") {
+			t.Errorf("withheld by %v", why)
 		}
 	})
 }
@@ -276,7 +280,7 @@ func TestStatusFollowsChanges(t *testing.T) {
 		c.add("blue", oldConf)
 		after(3 * debounce)
 		drivertest.Same(t, "as an old one", []string{"default-blue"}, c.published())
-		drivertest.Same(t, "reported", []string{"default/blue blue-uid: daemon is down", "default/blue blue-uid: <nil>"}, c.health)
+		drivertest.Same(t, "reported", []string{"default/blue blue-uid: PluginUnhealthy", "default/blue blue-uid: "}, c.health)
 		before := maps.Clone(c.asked)
 		after(10 * statusEvery)
 		drivertest.Same(t, "asked", before, c.asked)
@@ -284,7 +288,7 @@ func TestStatusFollowsChanges(t *testing.T) {
 }
 
 // TestStatusOutlivesAnotherReason removes and adds the master of an unhealthy network: that
-// it is healthy again is reported once.
+// is reported, and once that it is offered again.
 func TestStatusOutlivesAnotherReason(t *testing.T) {
 	inStatusBench(t, func(t *testing.T, c *statusBench) {
 		c.master(true)
@@ -299,6 +303,47 @@ func TestStatusOutlivesAnotherReason(t *testing.T) {
 		c.Trigger()
 		after(3 * debounce)
 		drivertest.Same(t, "published", []string{"default-blue"}, c.published())
-		drivertest.Same(t, "reported", []string{"default/blue blue-uid: daemon is down", "default/blue blue-uid: <nil>"}, c.health)
+		drivertest.Same(t, "reported", []string{"default/blue blue-uid: PluginUnhealthy", "default/blue blue-uid: MasterMissing", "default/blue blue-uid: "}, c.health)
+	})
+}
+
+// TestLostNetworkIsReported removes the plugin and then the master of a network that was published, and checks that each
+// is reported once, and counted. A network that was never published here is not reported.
+func TestLostNetworkIsReported(t *testing.T) {
+	inStatusBench(t, func(t *testing.T, c *statusBench) {
+		gone := map[string]bool{}
+		c.Missing = func(types []string) []string {
+			return slices.DeleteFunc(slices.Clone(types), func(one string) bool { return !gone[one] })
+		}
+		lost := func() int {
+			out := map[metrics.Device]int{}
+			c.View.Count(out)
+			return out[metrics.Device{Pool: "networks", State: "lost"}]
+		}
+		c.master(true)
+		c.add("blue", `{"cniVersion":"1.0.0","type":"macvlan","master":"lan0"}`)
+		c.add("never", `{"cniVersion":"1.0.0","type":"macvlan","master":"lan7"}`)
+		c.begin(t)
+		drivertest.Same(t, "reported at first", 0, len(c.health))
+		gone["macvlan"] = true
+		after(recheck + debounce)
+		drivertest.Same(t, "lost", 1, lost())
+		c.master(false)
+		c.Trigger()
+		after(10 * recheck)
+		gone["macvlan"] = false
+		c.master(true)
+		c.Trigger()
+		after(3 * debounce)
+		drivertest.Same(t, "lost in the end", 0, lost())
+		drivertest.Same(t, "reported", []string{"default/blue blue-uid: PluginMissing", "default/blue blue-uid: MasterMissing", "default/blue blue-uid: "}, c.health)
+		c.master(false)
+		c.Trigger()
+		after(3 * debounce)
+		drivertest.Same(t, "lost again", 1, lost())
+		c.own(false)
+		c.Trigger()
+		after(3 * debounce)
+		drivertest.Same(t, "lost on a node that is not nadra's", 0, lost())
 	})
 }

@@ -23,6 +23,8 @@ type viewed struct {
 	// unusable is why the node cannot attach the network, withheld why it does not publish
 	// it. They are nil if it does.
 	unusable, withheld error
+	// lost is true if it is unusable, and the node has published it before.
+	lost bool
 	// devices is what the names of its devices begin with.
 	devices string
 }
@@ -121,6 +123,7 @@ func (v *View) sameID(device string, ref attachment.NetworkRef) *definition {
 const (
 	stateOffered   = "offered"
 	stateUnusable  = "unusable"              // the node cannot attach it
+	stateLost      = "lost"                  // the same, and the node has published it before
 	stateUnhealthy = metrics.DeviceUnhealthy // its plugins answer STATUS with an error
 	stateNotOwned  = "not_owned"             // it would be published if the node were nadra's
 )
@@ -143,13 +146,17 @@ func stateOf(withheld error) string {
 // their devices are counted as functions.
 func (v *View) Count(to map[metrics.Device]int) {
 	of := func(state string) metrics.Device { return metrics.Device{Pool: slicewriter.Networks, State: state} }
-	for _, state := range []string{stateOffered, stateUnusable, stateUnhealthy, stateNotOwned} {
+	for _, state := range []string{stateOffered, stateUnusable, stateLost, stateUnhealthy, stateNotOwned} {
 		to[of(state)] = 0
 	}
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	for _, n := range v.byRef {
-		if n.network.ResourceName == "" {
+		switch {
+		case n.network.ResourceName != "":
+		case n.lost:
+			to[of(stateLost)]++
+		default:
 			to[of(stateOf(n.withheld))]++
 		}
 	}

@@ -1,6 +1,6 @@
 // Package installation reads from the arguments of nadra's own workloads how nadra runs in a
 // cluster. All commands read it here, so that they take the same cluster for the same. It is
-// pure; internal/desk/installation finds the workloads.
+// pure; internal/installation finds the workloads.
 package installation
 
 import (
@@ -11,6 +11,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/kubectl/pkg/util/podutils"
 
 	"github.com/nadra-dev/nadra/pkg/admission"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
@@ -21,6 +22,9 @@ const (
 	DriverContainer     = "nadra-node"
 	ControllerContainer = "nadra-controller"
 )
+
+// WebhookService is the Service of the controller's webhooks.
+const WebhookService = "nadra-webhook"
 
 // BesideFlag is the flag of both programs for nodes on which Multus stays.
 const BesideFlag = "beside-multus"
@@ -68,6 +72,12 @@ func ContainerArgs(spec *corev1.PodSpec, container string) ([]string, bool) {
 		return nil, false
 	}
 	return spec.Containers[i].Args, true
+}
+
+// DriverReady reports whether a pod runs the driver and is ready.
+func DriverReady(pod *corev1.Pod) bool {
+	_, is := ContainerArgs(&pod.Spec, DriverContainer)
+	return is && podutils.IsPodReady(pod)
 }
 
 // Settings are the programs of an installation. Each is nil if it is missing.

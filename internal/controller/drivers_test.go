@@ -1,0 +1,85 @@
+package controller
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nadra-dev/nadra/internal/installation"
+	"github.com/nadra-dev/nadra/internal/metrics"
+)
+
+// onNode binds a pod.
+func onNode(node string) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Spec.NodeName = node } }
+
+// driverOn returns a pod of the driver.
+func driverOn(node string, ready corev1.ConditionStatus) *corev1.Pod {
+	p := &corev1.Pod{}
+	p.Namespace, p.Name, p.UID = "nadra", "driver-"+node, types.UID("driver-"+node)
+	p.Spec.NodeName, p.Spec.Containers = node, []corev1.Container{{Name: installation.DriverContainer}}
+	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}
+	return p
+}
+
+// TestNodesWithoutDriver checks that nodes of nadra, and nodes with pods of nadra, are published while they have no
+// driver that is ready, and no others.
+func TestNodesWithoutDriver(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	meters, err := metrics.NewController(registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := newDrivers(podCache{}, meters, true)
+	m := newMigration(cluster(), podCache{}, meters, d)
+	is := func(what string, want ...string) {
+		t.Helper()
+		var got []string
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range families {
+			for _, s := range f.Metric {
+				if f.GetName() == "nadra_nodes_without_driver" {
+					got = append(got, s.Label[0].GetValue())
+				}
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", what, got, want)
+		}
+	}
+	driver := slim(t, driverOn("a", corev1.ConditionTrue))
+	d.setNode("a", true)
+	is("a label and no driver", "a")
+	m.OnAdd(driver, true)
+	d.setNode("other", false)
+	is("a driver that is ready")
+	m.OnUpdate(driver, slim(t, driverOn("a", corev1.ConditionFalse)))
+	is("a driver that is not", "a")
+	m.OnUpdate(driver, driver)
+	m.OnDelete(driver)
+	is("a driver that is gone", "a")
+	m.OnAdd(slim(t, driverOn("z", corev1.ConditionFalse)), true)
+	is("a driver where it need not be", "a")
+	served := slim(t, asking("p", "", claims("nadra-0123456789"), onNode("b")))
+	m.OnAdd(served, true)
+	m.OnAdd(slim(t, asking("q", withNet1, onNode("c"))), true) // of Multus
+	is("a pod of nadra", "a", "b")
+	m.OnAdd(slim(t, driverOn("b", corev1.ConditionTrue)), true)
+	is("a driver there", "a")
+	m.OnDelete(slim(t, driverOn("b", corev1.ConditionTrue)))
+	is("no driver there", "a", "b")
+	m.OnDelete(served)
+	d.setNode("a", false)
+	is("neither a label nor a pod")
+	if len(d.nodes) > 0 || len(d.at) != 0 {
+		t.Errorf("kept: %v, %v", d.nodes, d.at)
+	}
+	beside := newDrivers(podCache{}, meters, false)
+	beside.setNode("a", true)
+	is("a label beside Multus")
+}

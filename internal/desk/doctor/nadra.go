@@ -1,0 +1,146 @@
+package doctor
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+)
+
+// nadraDriver checks that nadra's driver runs, and is ready on each node that is nadra's by its label.
+func nadraDriver(c *Capabilities) finding {
+	n := c.Nadra
+	switch {
+	case n == nil && c.gap(PartMultus, "") != nil: // both are DaemonSets
+		return missing(c, PartMultus, "")
+	case n == nil && len(c.ownedNodes()) > 0:
+		return found(Blocker, "Install it, or remove the label: kubectl label node NODE "+v1alpha1.OwnerLabel+"-", "it is not installed, and these nodes are nadra's by their label: %s", list(c.ownedNodes()))
+	case n == nil:
+		return found(Note, "Install it when the other checks pass: "+apply(c)+".", "it is not installed")
+	case n.Desired == 0:
+		return found(Blocker, fmt.Sprintf("Correct the node selector and the affinity: kubectl -n %s get daemonset %s -o yaml.", n.Namespace, n.DaemonSet),
+			"%s/%s selects no node, so no driver runs", n.Namespace, n.DaemonSet)
+	}
+	return driverOfNodes(c, fmt.Sprintf("Look at its pods: kubectl -n %s get pods -o wide.", n.Namespace))
+}
+
+// apply returns the command that installs nadra.
+func apply(c *Capabilities) string {
+	if c.Beside() {
+		return "kubectl apply -k manifests/beside-multus"
+	}
+	return "kubectl apply -k manifests/drop-in"
+}
+
+// driverOfNodes compares the nodes that the driver must serve with those on which it is ready.
+func driverOfNodes(c *Capabilities, remedy string) finding {
+	n, owned := c.Nadra, c.ownedNodes()
+	without := slices.DeleteFunc(slices.Clone(owned), func(node string) bool { return slices.Contains(n.ReadyNodes, node) })
+	switch {
+	case n.Ready == 0:
+		return found(Blocker, remedy, "%s/%s is ready on none of %s", n.Namespace, n.DaemonSet, count(int(n.Desired), "node"))
+	case c.gap(PartPods, "") == nil && len(without) > 0:
+		return found(Blocker, remedy, "%s/%s is not ready on nodes that are nadra's by their label: %s", n.Namespace, n.DaemonSet, list(without))
+	case n.Ready < n.Desired:
+		return found(Warning, remedy, "%s/%s is ready on %d of %d nodes", n.Namespace, n.DaemonSet, n.Ready, n.Desired)
+	}
+	if !c.Installation().Labelled() {
+		return fine("%s/%s is ready on %s", n.Namespace, n.DaemonSet, count(int(n.Ready), "node"))
+	}
+	for _, part := range []string{PartNodes, PartPods} {
+		if g := c.gap(part, ""); g != nil {
+			return unread(g)
+		}
+	}
+	if len(owned) == 0 {
+		return found(Note, "Label the nodes that nadra will serve: "+v1alpha1.OwnerLabel+"="+v1alpha1.OwnerNadra+".", "%s/%s is ready on %s, and no node is nadra's by its label", n.Namespace, n.DaemonSet, count(int(n.Ready), "node"))
+	}
+	return fine("%s/%s is ready on %s, %d of them nadra's by their label", n.Namespace, n.DaemonSet, count(int(n.Ready), "node"), len(owned))
+}
+
+// ownedNodes returns the nodes that are nadra's by their label. Beside Multus, the label has no effect.
+func (c *Capabilities) ownedNodes() []string {
+	var out []string
+	for _, n := range c.Nodes {
+		if n.Labels[v1alpha1.OwnerLabel] == v1alpha1.OwnerNadra && !c.Beside() {
+			out = append(out, n.Name)
+		}
+	}
+	return out
+}
+
+// nadraController checks that the controller runs, unless only the driver is installed.
+func nadraController(c *Capabilities) finding {
+	n := c.Controller
+	switch {
+	case n == nil && c.gap(PartComponents, "") != nil: // both are Deployments
+		return missing(c, PartComponents, "")
+	case n == nil && c.Webhook != nil:
+		return found(Blocker, "Install it again, or delete the configuration: kubectl delete mutatingwebhookconfiguration "+c.Webhook.Configuration+".",
+			"it is not installed, and the API server calls its webhook (%s)", c.Webhook.Configuration)
+	case n == nil:
+		return nothing // driver-only, or nothing is installed
+	case n.Ready == 0:
+		return found(Blocker, fmt.Sprintf("Look at its pods, and scale it: kubectl -n %s get pods; kubectl -n %s scale deployment %s --replicas=2.", n.Namespace, n.Namespace, n.Deployment),
+			"%s/%s has no ready replica of %d", n.Namespace, n.Deployment, n.Desired)
+	case n.Ready < n.Desired:
+		return found(Warning, fmt.Sprintf("Look at its pods: kubectl -n %s get pods.", n.Namespace), "%s/%s has %d of %d replicas ready", n.Namespace, n.Deployment, n.Ready, n.Desired)
+	}
+	return fine("%s/%s has %s ready", n.Namespace, n.Deployment, count(int(n.Ready), "replica"))
+}
+
+// nadraWebhook checks that the API server reaches the webhook that a configuration names.
+func nadraWebhook(c *Capabilities) finding {
+	w := c.Webhook
+	switch {
+	case c.gap(PartWebhook, "") != nil:
+		return missing(c, PartWebhook, "")
+	case w == nil && c.Controller != nil:
+		return found(Blocker, "Apply the manifests again: "+apply(c)+".", "no MutatingWebhookConfiguration names its Service, so pods get no claims")
+	case w == nil:
+		return nothing
+	case w.Ready == 0:
+		return found(Blocker, fmt.Sprintf("Look at the controller's pods: kubectl -n %s get pods,endpointslices.", w.Namespace),
+			"%s names Service %s/%s, which has no ready endpoint: pods that name networks are refused", w.Configuration, w.Namespace, w.Service)
+	}
+	return fine("Service %s/%s has %s", w.Namespace, w.Service, count(w.Ready, "ready endpoint"))
+}
+
+// nadraDevices reports how many devices the nodes offer.
+func nadraDevices(c *Capabilities) finding {
+	p := c.Published
+	switch {
+	case c.gap(PartSlices, "") != nil:
+		return missing(c, PartSlices, "")
+	case p == nil:
+		return nothing
+	case p.Devices == 0 && c.Nadra != nil && c.Nadra.Ready > 0 && len(c.Networks) > 0:
+		return found(Warning, "Find the reason of each network: kubectl nadra get networks -A -o wide.", "no node offers a network, of %s", count(len(c.Networks), "NetworkAttachmentDefinition"))
+	}
+	return fine("%s in %s", count(p.Devices, "device"), count(p.Slices, "ResourceSlice"))
+}
+
+// waitingPods reports the pods that wait for their networks, or for something else before they start.
+func waitingPods(c *Capabilities) finding {
+	switch {
+	case c.gap(PartPods, "") != nil:
+		return missing(c, PartPods, "")
+	case len(c.Waiting) == 0:
+		return fine("no pod that names networks waits")
+	}
+	namespace, name, _ := strings.Cut(c.Waiting[0], "/")
+	return found(Note, "Find what a pod waits for: kubectl nadra explain pod/"+name+" -n "+namespace+".", "%s: %s", count(len(c.Waiting), "pod"), list(c.Waiting))
+}
+
+// componentAdvice returns what to do about a scheduler, a queue or an autoscaler, by its name.
+func componentAdvice(name string) string {
+	const test = "Start a pod that has a claim with it before you move workloads. A version without support for claims leaves such a pod pending."
+	return cmp.Or(map[string]string{
+		"cluster-autoscaler": "It simulates claims by default from 1.35 on, before with --enable-dynamic-resource-allocation. It takes the networks of a new node from another node of its group: keep one in each group. " +
+			"It judges a node with ResourceSlices by its devices alone, and not by CPU and memory: protect nodes of nadra that it must not remove by the annotation cluster-autoscaler.kubernetes.io/scale-down-disabled=true.",
+		"karpenter": "By default (--ignore-dra-requests) it adds no node for a pod that has a claim. Keep enough nodes for such pods, in a node group that Karpenter does not scale.",
+		"kueue":     "It does not admit a workload whose claims name a DeviceClass that is not in deviceClassMappings of its configuration. nadra has a class for each network: map those that queued workloads use (NADRA-034), and restart Kueue.",
+	}[name], test)
+}
