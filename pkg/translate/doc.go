@@ -41,6 +41,7 @@
 //	names.go          names that the API server refuses
 //	unrendered.go     manifests that must be rendered first
 //	kustomization.go  what kustomizations do to the files that they name
+//	deployments.go    the namespaces to which GitOps controllers deploy folders
 //	node.go           reads values of YAML nodes
 //	workload.go       objects and their pod templates
 //	network.go        NetworkAttachmentDefinitions
