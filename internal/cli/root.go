@@ -7,7 +7,7 @@
 //	nodeflags.go        flags of commands that run pods on nodes
 //	pools.go            the flag --pools
 //	beside.go           whether Multus stays on nadra's nodes
-//	capabilities.go     files of doctor --save
+//	capabilities.go     files of doctor --output-file
 //	findings.go         findings on standard error, and --fail-on
 //	connect.go          clients for the cluster
 //	format.go           the flag -o of commands with a report
@@ -20,9 +20,9 @@
 //	created.go          convert's created objects in files and kustomizations
 //	overlay.go          convert's overlays
 //	staging.go          replacing several files at once
-//	diff.go             diff
+//	diff.go             convert --diff
 //	explain.go          explain CODE
-//	explainpod.go       explain pod/NAME
+//	explainpod.go       explain TYPE/NAME
 //	get.go              get attachments
 //	getnetworks.go      get networks
 //	doctor.go           doctor
@@ -40,16 +40,18 @@
 //	uninstall.go        uninstall
 //	bundle.go           bundle
 //	version.go          version
+//	options.go          options, and commands that have subcommands
+//	trouble.go          errors of a cluster that cannot be reached or read
 package cli
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"sync/atomic"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -59,7 +61,7 @@ import (
 	_ "github.com/nadra-dev/nadra/internal/cli/english" // before kubectl's libraries
 )
 
-// The exit codes, on which scripts rely. diff has kubectl's instead.
+// The exit codes, on which scripts rely. convert --diff has kubectl diff's instead.
 const (
 	CodeOK       = 0
 	CodeError    = 1
@@ -85,8 +87,8 @@ Exit codes:
   3  blockers, unless --fail-on=never
   4  refused or stopped because it would not be safe
   5  interrupted or paused; the state is saved
-diff has the exit codes of kubectl diff: 0 no differences, 1 differences, more for
-errors.`
+convert --diff has the exit codes of kubectl diff: 0 no differences, 1 differences,
+more for errors.`
 
 // How long an interrupted command may take to end: one that only reads files, and one that may have to
 // delete pods or to store its state.
@@ -98,9 +100,7 @@ const (
 // Run runs a command line and returns its exit code. When ctx ends, Run returns soon, even if the
 // command waits for a pipe that nobody writes to or reads from.
 func Run(ctx context.Context, args []string, streams genericiooptions.IOStreams) int {
-	// The errors of the libraries repeat their log messages.
-	klog.LogToStderr(false)
-	klog.SetOutput(io.Discard)
+	klog.SetLogger(logr.Discard()) // the errors of the libraries repeat their log messages
 	var connected atomic.Bool
 	root := newRoot(streams, &connected)
 	root.SetArgs(args)
@@ -147,9 +147,10 @@ func newRoot(streams genericiooptions.IOStreams, connected *atomic.Bool) *cobra.
 	}
 	flags.AddFlags(root.PersistentFlags())
 	app := &app{IOStreams: streams, cluster: &clusterFlags{flags}}
+	root.SetUsageTemplate(usage(root.UsageTemplate()))
 	root.AddCommand(
-		app.scan(), app.convert(), app.diff(), app.explain(), app.get(), app.doctor(),
-		app.snapshot(), app.verify(), app.upgrade(), app.cleanup(), app.uninstall(), app.bundle(), app.version(),
+		app.scan(), app.convert(), app.explain(), app.get(), app.doctor(),
+		app.snapshot(), app.verify(), app.upgrade(), app.cleanup(), app.uninstall(), app.bundle(), app.version(), app.options(),
 	)
 	return root
 }
@@ -175,8 +176,8 @@ func exitCode(command *cobra.Command, err error, streams genericiooptions.IOStre
 	case errors.As(err, &exit):
 		return int(exit)
 	}
-	_, _ = fmt.Fprintln(streams.ErrOut, "error:", err)
-	if command.Name() == "diff" {
+	_, _ = fmt.Fprintln(streams.ErrOut, "error:", withRemedy(err))
+	if f := command.Flags().Lookup("diff"); f != nil && f.Changed {
 		return diffTrouble
 	}
 	return CodeError
