@@ -47,11 +47,12 @@ package cli
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
+	"io"
 	"sync/atomic"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -100,7 +101,7 @@ const (
 // Run runs a command line and returns its exit code. When ctx ends, Run returns soon, even if the
 // command waits for a pipe that nobody writes to or reads from.
 func Run(ctx context.Context, args []string, streams genericiooptions.IOStreams) int {
-	klog.SetLogger(logr.Discard()) // the errors of the libraries repeat their log messages
+	silence()
 	var connected atomic.Bool
 	root := newRoot(streams, &connected)
 	root.SetArgs(args)
@@ -125,6 +126,15 @@ func Run(ctx context.Context, args []string, streams genericiooptions.IOStreams)
 		_, _ = fmt.Fprintln(streams.ErrOut, "error: interrupted")
 		return CodeError
 	}
+}
+
+// silence drops the log messages of the libraries, which their errors repeat.
+func silence() {
+	flags := flag.NewFlagSet("", flag.ContinueOnError)
+	klog.InitFlags(flags)
+	_ = flags.Set("stderrthreshold", "FATAL") // otherwise errors are on standard error in any case
+	klog.LogToStderr(false)
+	klog.SetOutput(io.Discard)
 }
 
 // newRoot returns the root command with all others. It sets connected once a command connects to a

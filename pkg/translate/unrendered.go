@@ -135,11 +135,14 @@ const separator = `(/|~1|\\/)`
 var mentions = regexp.MustCompile(strings.Join([]string{
 	annotationPattern(attachment.NetworksAnnotation), annotationPattern(attachment.OwnNetworksAnnotation),
 	annotationPattern(attachment.DefaultNetworkAnnotation), nadKind,
-	`\bkind["']?\s*:\s*["']?(` + strings.Join(operatorKindNames(), "|") + `)\b`,
-	`\b(networkAttachments|additionalNetworks|networkAttachmentDefinitions?|networkAttachmentName)["']?\s*:`,
+	`\bkind["']?\s*:\s*["']?(` + strings.Join(append(operatorKindNames(), otherNetworkKinds...), "|") + `)\b`,
+	`\b(networkAttachments?|additionalNetworks|networkAttachmentDefinitions?|networkAttachmentName)["']?\s*:`,
 	`\bprovider["']?\s*:\s*["']?multus\b`,
 	`\bmultus["']?\s*:\s*\{?\s*["']?(networkName|default)\b`,
 }, "|"))
+
+// otherNetworkKinds are kinds of which controllers make networks whose names, or namespaces, are not known from one object.
+var otherNetworkKinds = []string{"ClusterUserDefinedNetwork", "MultiNicNetwork", "SpiderMultusConfig", "UserDefinedNetwork"}
 
 // annotationPattern returns the pattern of an annotation's name, which must not be the beginning of another one.
 func annotationPattern(name string) string {
