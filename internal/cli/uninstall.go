@@ -83,7 +83,7 @@ func (o *uninstallOptions) run(ctx context.Context) error {
 		return o.refusal(err)
 	}
 	if !o.dryRun.on() {
-		_, _ = fmt.Fprintln(o.Out, "nadra is removed.")
+		_, _ = fmt.Fprintln(o.ErrOut, "nadra is removed.")
 	}
 	return nil
 }

@@ -52,7 +52,7 @@ func TestUpgrade(t *testing.T) {
 	f.nothingLeft() // of pods that are deleted while a node is between the two
 	f.runUntil(points[2], unix.SIGKILL, "resume", "--yes")
 	f.nadra("upgrade", "resume", "--yes")
-	f.write("After `kubectl nadra upgrade run`:")
+	f.write("After `kubectl nadra upgrade plan --drain` and `upgrade run`:")
 	f.shown("upgrade", "status")
 	f.served(v1alpha1.OwnerNadra, f.nodes()...)
 	f.clean(v1alpha1.OwnerNadra, f.nodes()...)
