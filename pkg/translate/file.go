@@ -96,12 +96,12 @@ func (out *fileResult) document(file string, part yamledit.Part, env *environmen
 			out.unrender(unit, file, part.Text, part.Line)
 			continue
 		case unrendered:
-			out.unrenderObject(unit, o)
+			out.unrenderObject(unit, o, env.units)
 			continue
 		}
 		out.kinds[o.ref.Kind]++
 		if IsKustomization(file) {
-			out.unrenderObject(ObjectRef{Kind: o.ref.Kind, Name: slashed(file)}, o)
+			out.unrenderObject(ObjectRef{Kind: o.ref.Kind, Name: slashed(file)}, o, env.units)
 			continue
 		}
 		r := &reporter{doc: d, object: o}
@@ -112,7 +112,7 @@ func (out *fileResult) document(file string, part yamledit.Part, env *environmen
 		} else {
 			out.findings = append(out.findings, r.findings...)
 			if !isNetwork(o) && !makesNetwork(o) {
-				out.unrenderObject(o.ref, o)
+				out.unrenderObject(o.ref, o, env.units)
 			}
 		}
 	}

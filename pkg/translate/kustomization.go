@@ -92,6 +92,8 @@ type kustomizations struct {
 	built map[string]*built
 	// patches has the folder of the kustomization of each patch.
 	patches map[string]string
+	// deployed has the deployments whose folder is in the input.
+	deployed map[string]bool
 }
 
 // built is what becomes of a file.
@@ -117,7 +119,7 @@ type setting struct{ namespace, fills, altered string }
 
 // newKustomizations reads the kustomizations among files, and applies deployments.
 func newKustomizations(files []File, deployments []deployment) kustomizations {
-	k := kustomizations{byFolder: map[string]*kustomization{}, built: map[string]*built{}, patches: map[string]string{}}
+	k := kustomizations{byFolder: map[string]*kustomization{}, built: map[string]*built{}, patches: map[string]string{}, deployed: map[string]bool{}}
 	for _, f := range files {
 		if IsKustomization(f.Name) {
 			one := parseKustomization(f)
@@ -133,9 +135,12 @@ func newKustomizations(files []File, deployments []deployment) kustomizations {
 			included[r] = included[r] || k.byFolder[r] != nil
 		}
 	}
+	all := foldersOf(files)
 	for _, d := range deployments {
-		if folder, found := foldersOf(files).of(d); found {
-			k.deploy(d, folder, files, included)
+		for _, folder := range all.of(d) {
+			if one, known := d.in(folder); known {
+				k.deploy(one, folder, files, included)
+			}
 		}
 	}
 	for _, folder := range slices.Sorted(maps.Keys(k.byFolder)) {
@@ -168,7 +173,7 @@ func (k kustomizations) deploy(d deployment, folder string, files []File, includ
 			}
 		}
 	}
-	included[folder] = true
+	included[folder], k.deployed[d.key()] = true, true
 	for _, r := range one.resources {
 		included[r] = true
 	}

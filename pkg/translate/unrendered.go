@@ -215,9 +215,9 @@ func (out *fileResult) unrender(unit ObjectRef, file string, text []byte, line i
 	out.unrendered = append(out.unrendered, one)
 }
 
-// unrenderObject records a unit that is an object: a GitOps controller deploys what it names, or it mentions
-// networks for pods that are not in the input.
-func (out *fileResult) unrenderObject(unit ObjectRef, o object) {
+// unrenderObject records a unit that is an object: a GitOps controller deploys what it names and the input
+// does not have, or it mentions networks for pods that are not in the input.
+func (out *fileResult) unrenderObject(unit ObjectRef, o object, u units) {
 	unit.Namespace = o.stated // the kind may have none
 	one := UnrenderedUnit{Object: unit, Position: o.doc.at(o.node)}
 	if n := mention(o); n != nil {
@@ -226,7 +226,7 @@ func (out *fileResult) unrenderObject(unit ObjectRef, o object) {
 		if at := mentions.FindStringIndex(n.Value); at != nil {
 			one.Position = o.doc.within(n, at[0])
 		}
-	} else if deployers[GroupKind{o.group, o.ref.Kind}] == "" {
+	} else if deployers[GroupKind{o.group, o.ref.Kind}] == "" || u.deployed[(deployment{by: o.ref.String(), file: slashed(o.doc.file)}).key()] {
 		return
 	}
 	out.unrendered = append(out.unrendered, one)
