@@ -108,22 +108,31 @@ type file struct {
 	content []byte
 }
 
-// archives writes kubectl-nadra for all platforms, with the licence.
+// completion is the program by which kubectl completes the arguments of kubectl nadra.
+const completion = "kubectl_complete-nadra"
+
+// archives writes kubectl-nadra for all platforms, with its completion and the licence.
 func (r *release) archives() error {
 	license, err := os.ReadFile(filepath.Join(r.source, "LICENSE"))
 	if err != nil {
 		return fmt.Errorf("adding the licence: %w", err)
+	}
+	completes, err := os.ReadFile(filepath.Join(r.source, "cmd", "kubectl-nadra", completion))
+	if err != nil {
+		return fmt.Errorf("adding the completion: %w", err)
 	}
 	for _, p := range r.clients {
 		program, err := os.ReadFile(filepath.Join(r.work, p.String(), p.exe("kubectl-nadra")))
 		if err != nil {
 			return fmt.Errorf("packing for %s: %w", p, err)
 		}
-		pack := tarball
-		if p.os == "windows" {
+		pack, files := tarball, []file{{"LICENSE", 0o644, license}, {p.exe("kubectl-nadra"), 0o755, program}}
+		if p.os == "windows" { // which runs no scripts of a shell
 			pack = zipped
+		} else {
+			files = append(files, file{completion, 0o755, completes})
 		}
-		content, err := pack([]file{{"LICENSE", 0o644, license}, {p.exe("kubectl-nadra"), 0o755, program}})
+		content, err := pack(files)
 		if err != nil {
 			return fmt.Errorf("packing for %s: %w", p, err)
 		}

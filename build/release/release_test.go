@@ -240,6 +240,9 @@ func checkClients(t *testing.T, r *release) {
 		if !bytes.Contains(files["LICENSE"], []byte("Apache License")) {
 			t.Errorf("%s has no licence", p.archiveName())
 		}
+		if p.os != "windows" && !bytes.Contains(files[completion], []byte("kubectl-nadra __complete")) {
+			t.Errorf("%s has no completion for kubectl", p.archiveName())
+		}
 		program := files["kubectl-nadra"]
 		for _, path := range []string{r.source, r.work, os.Getenv("HOME") + "/"} {
 			if bytes.Contains(program, []byte(path)) {

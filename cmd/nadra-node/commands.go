@@ -29,7 +29,7 @@ type command struct {
 func commands() []command {
 	return []command{
 		{"health", "[flags] (live | ready | started)", "ask the driver in this container whether its loops turn (live), whether pods with networks can start (ready), or whether it was ready or has run for a minute (started)", "", runHealth},
-		{"probe", "[flags]", "report what the node has: runtime, NRI, CDI, CNI plugins and configurations, or the interfaces of its pods", "doctor --probe, snapshot --from-nodes", runProbe},
+		{"probe", "[flags]", "report what the node has: runtime, NRI, CDI, CNI plugins and configurations, or the interfaces of its pods", "doctor --probe, snapshot --probe", runProbe},
 		{"cleanup", "[flags]", "report what deleted pods have left behind on the node; --apply frees it", "cleanup", runCleanup},
 		{"multus", "[flags] (off | on | await | check | adopted | returned)", "hide Multus' configuration from the container runtime (off), restore it (on), or wait until it is there (await); check whether Multus' attachments can be adopted, or wait until they are, or until they are given back", "upgrade", runMultus},
 		{"uninstall", "[flags]", "report nadra's files on the node; --remove removes them", "uninstall", runUninstall},

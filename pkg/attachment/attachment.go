@@ -36,10 +36,8 @@ type Attachment struct {
 // NewAttachment resolves a selection against its network. iface is the interface's name in the
 // pod. It ignores IPAMClaimReference, which plugins read from the pod (behaviour A2-25).
 func NewAttachment(n Network, s Selection, iface string) (Attachment, error) {
-	for _, p := range n.Plugins {
-		if err := s.CheckPrefixes(p.IPAM); err != nil {
-			return Attachment{}, err
-		}
+	if err := s.CheckPrefixes(n.Plugins); err != nil {
+		return Attachment{}, err
 	}
 	conflist, err := mergeCNIArgs(n.Conflist, s.CNIArgs)
 	if err != nil {

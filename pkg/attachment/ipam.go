@@ -14,11 +14,11 @@ import (
 // running pods without network-status.
 const Whereabouts = "whereabouts"
 
-// CheckPrefixes refuses a requested address without a prefix length, with its field, if the network's IPAM
-// plugin is static, which fails on it.
-func (s Selection) CheckPrefixes(ipam string) error {
+// CheckPrefixes refuses a requested address without a prefix length, with its field, if an IPAM plugin of
+// the network's chain is static, which fails on it.
+func (s Selection) CheckPrefixes(chain []Plugin) error {
 	i := slices.IndexFunc(s.IPs, func(ip string) bool { return !strings.Contains(ip, "/") })
-	if ipam != "static" || i < 0 {
+	if i < 0 || !slices.ContainsFunc(chain, func(p Plugin) bool { return p.IPAM == "static" }) {
 		return nil
 	}
 	return reason.Errorf(reason.AddressConflict, "ips[%d]: Invalid value: %q: the IPAM plugin static of network %s needs a prefix length, e.g. 10.1.2.3/24", i, s.IPs[i], s.Network)

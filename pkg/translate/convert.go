@@ -52,7 +52,7 @@ type Result struct {
 // by file, so that few parsed documents are in memory at any time.
 func Convert(in Input) Result {
 	env := newEnvironment(in.Options)
-	env.units = newUnits(in.Files, newKustomizations(slices.Concat(in.Beside, in.Files)))
+	env.units = newUnits(in.Files, in.Beside)
 	result := Result{Files: slices.Clone(in.Files), Kinds: map[string]int{}}
 	for _, n := range env.index(in.Context, true).networks {
 		env.present[refOf(n.verdict.Object)] = true

@@ -74,7 +74,15 @@ func (out *fileResult) document(file string, part yamledit.Part, env *environmen
 			out.unrender(unit, file, part.Text, part.Line)
 			return nil
 		}
-		out.findings = append(out.findings, notYAML(file, part, err))
+		broken := notYAML(file, part, err)
+		out.findings = append(out.findings, broken)
+		if at := mentions.FindIndex(part.Text); at != nil {
+			out.unrendered = append(out.unrendered, UnrenderedUnit{Object: broken.Object, Position: broken.Position, Mentions: true})
+		}
+		return nil
+	}
+	if !yamledit.IsEmpty(d.Root) && !isMapping(d.Root) {
+		out.unrender(ObjectRef{Kind: unitDocument, Name: slashed(file)}, file, part.Text, part.Line)
 		return nil
 	}
 	var all []*work
@@ -82,11 +90,20 @@ func (out *fileResult) document(file string, part yamledit.Part, env *environmen
 		if IsKustomization(file) && o.ref.Kind == "" {
 			o.ref.Kind = "Kustomization" // it may leave its kind out
 		}
-		if unit, unrendered := ofObject(o); unrendered {
+		unit, unrendered := ofObject(o)
+		switch {
+		case unrendered && unit.APIVersion == "":
 			out.unrender(unit, file, part.Text, part.Line)
+			continue
+		case unrendered:
+			out.unrenderObject(unit, o, env.units)
 			continue
 		}
 		out.kinds[o.ref.Kind]++
+		if IsKustomization(file) {
+			out.unrenderObject(ObjectRef{Kind: o.ref.Kind, Name: slashed(file)}, o, env.units)
+			continue
+		}
 		r := &reporter{doc: d, object: o}
 		env.checkQuota(o, r)
 		w := &work{object: o, reporter: r}
@@ -94,6 +111,9 @@ func (out *fileResult) document(file string, part yamledit.Part, env *environmen
 			all = append(all, w)
 		} else {
 			out.findings = append(out.findings, r.findings...)
+			if !isNetwork(o) && !makesNetwork(o) {
+				out.unrenderObject(o.ref, o, env.units)
+			}
 		}
 	}
 	text := splice(d, all)

@@ -92,21 +92,34 @@ type kustomizations struct {
 	built map[string]*built
 	// patches has the folder of the kustomization of each patch.
 	patches map[string]string
+	// deployed has the deployments whose folder is in the input.
+	deployed map[string]bool
 }
 
 // built is what becomes of a file.
 type built struct {
-	// roots are the folders of the kustomizations that build it and that no other one includes, sorted.
-	roots []string
-	// namespace is the namespace that all of them set, or empty.
-	namespace string
+	// roots are the folders that are deployed with it by themselves: of kustomizations that no other one
+	// includes, and of deployments; sorted. by names what deploys them.
+	roots, by []string
+	// uses are the flags by which commands read what is deployed.
+	uses []string
+	// namespace is the namespace that all of them set, or empty. fills is that of objects that state none.
+	namespace, fills string
 	// altered says why the names or namespaces of its objects are not those of the file; empty if they are.
-	altered string
+	// unfilled is set if that is true only of objects that state no namespace.
+	altered  string
+	unfilled bool
 }
 
-// newKustomizations reads the kustomizations among files.
-func newKustomizations(files []File) kustomizations {
-	k := kustomizations{byFolder: map[string]*kustomization{}, built: map[string]*built{}, patches: map[string]string{}}
+// root is a folder that is deployed by itself.
+type root struct{ folder, by, use string }
+
+// setting is what the kustomizations above a file, and a deployment, do to the file.
+type setting struct{ namespace, fills, altered string }
+
+// newKustomizations reads the kustomizations among files, and applies deployments.
+func newKustomizations(files []File, deployments []deployment) kustomizations {
+	k := kustomizations{byFolder: map[string]*kustomization{}, built: map[string]*built{}, patches: map[string]string{}, deployed: map[string]bool{}}
 	for _, f := range files {
 		if IsKustomization(f.Name) {
 			one := parseKustomization(f)
@@ -122,74 +135,121 @@ func newKustomizations(files []File) kustomizations {
 			included[r] = included[r] || k.byFolder[r] != nil
 		}
 	}
+	all := foldersOf(files)
+	for _, d := range deployments {
+		for _, folder := range all.of(d) {
+			if one, known := d.in(folder); known {
+				k.deploy(one, folder, files, included)
+			}
+		}
+	}
 	for _, folder := range slices.Sorted(maps.Keys(k.byFolder)) {
 		if !included[folder] {
-			k.visit(folder, folder, "", "", map[string]bool{})
+			k.visit(root{folder, folder, "-k " + folder}, k.byFolder[folder], setting{}, map[string]bool{})
 		}
 	}
 	return k
 }
 
-// visit records what a root does to the files below a kustomization. namespace and altered come from the
-// kustomizations above, which have the last word.
-func (k kustomizations) visit(root, folder, namespace, altered string, seen map[string]bool) {
-	if seen[folder] {
+// deploy records what a deployment does to the files of a folder. Without a kustomization, all of them are
+// deployed, and kustomizations in subfolders as such. It adds the kustomizations that it deploys to included.
+func (k kustomizations) deploy(d deployment, folder string, files []File, included map[string]bool) {
+	one, s := k.byFolder[folder], setting{namespace: d.namespace}
+	at := root{folder, d.by, d.use(folder, one != nil)}
+	if d.fills {
+		s = setting{fills: d.namespace}
+	}
+	if one == nil {
+		one = &kustomization{folder: folder}
+		for _, f := range files {
+			name := slashed(f.Name)
+			rel, inside := below(folder, name)
+			switch sub := k.nearest(folder, path.Dir(name)); {
+			case !inside || d.flat && strings.Contains(rel, "/"):
+			case sub == "":
+				one.resources = append(one.resources, name)
+			case !slices.Contains(one.resources, sub):
+				one.resources = append(one.resources, sub)
+			}
+		}
+	}
+	included[folder], k.deployed[d.key()] = true, true
+	for _, r := range one.resources {
+		included[r] = true
+	}
+	k.visit(at, one, s, map[string]bool{})
+}
+
+// nearest returns the first folder with a kustomization on the way from a folder to one below it, or "".
+func (k kustomizations) nearest(folder, to string) (found string) {
+	for ; to != folder && to != path.Dir(to); to = path.Dir(to) {
+		if k.byFolder[to] != nil {
+			found = to
+		}
+	}
+	return found
+}
+
+// visit records what a root does to the files of a kustomization. The setting comes from what is above, which has
+// the last word.
+func (k kustomizations) visit(at root, one *kustomization, s setting, seen map[string]bool) {
+	if seen[one.folder] {
 		return
 	}
-	seen[folder] = true
-	one := k.byFolder[folder]
-	if namespace == "" {
-		namespace = one.namespace
+	seen[one.folder] = true
+	if s.namespace == "" {
+		s.namespace = one.namespace
 	}
-	if altered == "" && one.alters != "" {
-		altered = fmt.Sprintf("%s sets %s", one.file, one.alters)
+	if s.altered == "" && one.alters != "" {
+		s.altered = fmt.Sprintf("%s sets %s", one.file, one.alters)
 	}
 	for _, r := range one.resources {
 		if k.byFolder[r] != nil {
-			k.visit(root, r, namespace, altered, seen)
+			k.visit(at, k.byFolder[r], s, seen)
 			continue
 		}
-		k.record(r, root, namespace, altered)
+		k.record(r, at, s)
 	}
 }
 
 // record records what a root does to a file.
-func (k kustomizations) record(file, root, namespace, altered string) {
+func (k kustomizations) record(file string, at root, s setting) {
 	b := k.built[file]
-	switch {
-	case b == nil:
-		k.built[file] = &built{[]string{root}, namespace, altered}
+	if b == nil {
+		k.built[file] = &built{[]string{at.folder}, []string{at.by}, []string{at.use}, s.namespace, s.fills, s.altered, false}
 		return
-	case slices.Contains(b.roots, root):
-	default:
-		b.roots = append(b.roots, root)
+	}
+	if !slices.Contains(b.roots, at.folder) {
+		b.roots = append(b.roots, at.folder)
+	}
+	if !slices.Contains(b.uses, at.use) {
+		b.by, b.uses = append(b.by, at.by), append(b.uses, at.use)
 	}
 	if b.altered == "" {
-		b.altered = altered
+		b.altered = s.altered
 	}
-	if b.altered == "" && b.namespace != namespace {
-		b.altered = fmt.Sprintf("%s give it different namespaces", strings.Join(b.roots, " and "))
+	if differs := b.namespace != s.namespace; b.altered == "" && (differs || b.fills != s.fills) {
+		b.altered, b.unfilled = fmt.Sprintf("%s give it different namespaces", strings.Join(b.by, " and ")), !differs
 	}
 }
 
-// namespace returns the namespace that kustomizations give the objects of a file, or "".
-func (k kustomizations) namespace(file string) string {
+// namespace returns the namespace that the objects of a file get, or "", and the one that they get if they state
+// none, or "".
+func (k kustomizations) namespace(file string) (namespace, fills string) {
 	if b := k.built[slashed(file)]; b != nil && b.altered == "" {
-		return b.namespace
+		return b.namespace, b.fills
 	}
-	return ""
+	return "", ""
 }
 
-// checkAltered reports an object whose name or namespace a kustomization changes in a way that the file
-// does not show.
+// checkAltered reports an object whose name or namespace a kustomization or a deployment changes in a way that the
+// file does not show.
 func (k kustomizations) checkAltered(r *reporter) {
-	if b := k.built[slashed(r.doc.file)]; b != nil && b.altered != "" {
-		var commands []string
-		for _, root := range b.roots {
-			commands = append(commands, "-k "+root)
-		}
-		r.add(KustomizationAlters, r.object.path, r.doc.at(r.object.node), "%s: use %s", b.altered, strings.Join(commands, ", or "))
+	b := k.built[slashed(r.doc.file)]
+	if b == nil || b.altered == "" || b.unfilled && (r.object.stated != "" || r.object.ref.Namespace == "") {
+		return
 	}
+	r.add(KustomizationAlters, r.object.path, r.doc.at(r.object.node), "%s: use %s", b.altered, strings.Join(b.uses, ", or "))
 }
 
 // spread returns one file of each place, the first one.

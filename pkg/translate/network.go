@@ -22,7 +22,8 @@ type network struct {
 	resourceName string
 	// nodeSelector is the value of its annotation.
 	nodeSelector string
-	// plugins are the types of the chain. ipam is the first IPAM plugin of the chain.
+	// chain has the plugins, and plugins their types. ipam is the first IPAM plugin of the chain.
+	chain   []attachment.Plugin
 	plugins []string
 	ipam    string
 	// binaries and masters are the plugins and interfaces that a node must have, each once.
@@ -68,7 +69,8 @@ func networkOf(nad *nadv1.NetworkAttachmentDefinition) (network, error) {
 	if n.resourceName == "" {
 		n.poolless = poolless(parsed)
 	}
-	for _, p := range parsed.Plugins {
+	n.chain = parsed.Plugins
+	for _, p := range n.chain {
 		n.plugins = append(n.plugins, p.Type)
 		if n.ipam == "" {
 			n.ipam = p.IPAM

@@ -57,14 +57,16 @@ type maker struct {
 // judged: its definition depends on the operator's version and settings.
 func (x *index) addMade(o object, e *environment) {
 	ref := madeOf(o)
-	_, twice := e.made[ref]
-	if _, found := e.network(ref); found || twice || ref.Name == "" {
+	if _, found := e.network(ref); found || ref.Name == "" {
 		return
 	}
-	e.made[ref] = maker{o.ref, str(get(o.node, "spec", "resourceName")) != ""}
 	r := &reporter{doc: o.doc, object: o}
 	r.add(NetworkOfOperator, o.path, o.doc.at(o.node), "the operator makes network %s of it", ref)
 	x.findings = append(x.findings, r.findings...)
+	if _, twice := e.made[ref]; twice {
+		return
+	}
+	e.made[ref] = maker{o.ref, str(get(o.node, "spec", "resourceName")) != ""}
 	x.networks = append(x.networks, indexedNetwork{files: []string{o.doc.file}, verdict: NetworkVerdict{
 		Object:   ObjectRef{APIVersion: nadv1.SchemeGroupVersion.String(), Kind: nadKind, Namespace: ref.Namespace, Name: ref.Name},
 		Position: o.doc.at(o.node), Readiness: NotJudged, Codes: codesOf(r.findings),

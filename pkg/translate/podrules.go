@@ -137,7 +137,7 @@ func (r podRules) checkCapabilities() {
 		if !found || n.blocked != nil || len(n.plugins) == 0 {
 			continue
 		}
-		if err := s.CheckPrefixes(n.ipam); err != nil {
+		if err := s.CheckPrefixes(n.chain); err != nil {
 			r.add(BadAnnotation, r.path(), r.place(i), "networks[%d].%s", i, reason.Message(err))
 		}
 		for _, argument := range []struct {

@@ -262,10 +262,10 @@ var rules = []Rule{
 		"Add the manifest of the template to the input, or read the live cluster.",
 	},
 	{
-		Unrendered, Warning, "Manifests must be rendered first",
-		"A chart, a template, a file without kind such as a chart's values, a patch of a kustomization, or an object of a GitOps controller mentions networks. The manifests that it stands for are not in the input.",
-		"Its pods depend on values that the conversion does not have, so they are not judged.",
-		"Render it as the message says, and scan or convert the result. For an installation by Helm, kubectl nadra convert can be the post-renderer.",
+		Unrendered, Warning, "Manifests that are not in the input use networks",
+		"Something that is no workload mentions networks: a chart, a template, a file without kind such as a chart's values, a document that is a list, a patch, an object of a GitOps controller or of an operator that attaches networks itself, or a text in another object, such as a manifest in a ConfigMap. The pods that are made of it are not in the input.",
+		"These pods depend on what the conversion does not have, so they are not judged.",
+		"Render it as the message says, and scan or convert the result, or scan the cluster. The webhook converts the pods that operators create. For an installation by Helm, kubectl nadra convert can be the post-renderer.",
 	},
 	{
 		NameInvalid, Blocker, "A name is invalid",
@@ -281,7 +281,7 @@ var rules = []Rule{
 	},
 	{
 		KustomizationAlters, Blocker, "A kustomization changes names or namespaces",
-		"A kustomization of the input sets namePrefix, nameSuffix or transformers, or several kustomizations give the file different namespaces.",
+		"A kustomization of the input sets namePrefix, nameSuffix or transformers, or several kustomizations, or objects of Flux or Argo CD, give the file different namespaces.",
 		"The names of classes and templates contain the names and namespaces of networks. Converted from this file, they would not fit what the kustomization builds.",
 		"Convert what the kustomization builds: kubectl nadra convert -k FOLDER --output-dir OVERLAY.",
 	},

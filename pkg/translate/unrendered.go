@@ -10,6 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/nadra-dev/nadra/internal/yamledit"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
@@ -19,13 +20,14 @@ const (
 	unitTemplate = "Template"
 	unitValues   = "Values"
 	unitPatch    = "Patch"
+	unitDocument = "Document"
 )
 
 // UnrenderedUnit names something of the input that stands for manifests which are not in the input, such as a
-// chart. Its pods can be judged when it is rendered.
+// chart or an operator's object. Its pods can be judged when the manifests are in the input.
 type UnrenderedUnit struct {
-	// Object has the kind Chart, Template, Values or Patch and the name of a file or folder, or is an object
-	// of a GitOps controller.
+	// Object has the kind Chart, Template, Values, Patch or Document and the name of a file or folder, or is an
+	// object of which a controller makes others.
 	Object   ObjectRef `json:"object"`
 	Position Position  `json:"position"`
 	// Mentions is set if its text mentions networks.
@@ -41,6 +43,8 @@ var deployers = map[GroupKind]string{
 	{"helm.cattle.io", "HelmChartConfig"}:     renderChart,
 	{"argoproj.io", "Application"}:            "scan what it deploys (argocd app manifests, or the namespace of the cluster)",
 	{"argoproj.io", "ApplicationSet"}:         "scan what its applications deploy (argocd app manifests, or the namespaces of the cluster)",
+	{fluxGroup, "Kustomization"}:              "scan what it builds (flux build kustomization, or the namespace to which it is deployed)",
+	{"template.openshift.io", "Template"}:     "process it, and scan what it becomes (oc process -f FILE | kubectl nadra scan -f -)",
 }
 
 // units finds what is not rendered among the files of the input.
@@ -49,22 +53,27 @@ type units struct {
 	kustomizations
 }
 
-func newUnits(files []File, k kustomizations) units {
-	u := units{kustomizations: k}
+func newUnits(files []File, beside []File) units {
+	var u units
 	for _, f := range files {
 		if name := slashed(f.Name); path.Base(name) == "Chart.yaml" {
 			u.charts = append(u.charts, path.Dir(name))
 		}
 	}
 	slices.Sort(u.charts) // a chart sorts before the charts inside of it
+	u.kustomizations = newKustomizations(slices.Concat(beside, files), deploymentsIn(files))
 	return u
 }
+
+// ofChart matches the files of a chart that its templates use or that Helm installs, relative to its folder.
+// Others may be there, too: helm template does not render them.
+var ofChart = regexp.MustCompile(`^(Chart|requirements|values[^/]*)\.(yaml|yml|json)$|^(templates|charts|crds)/`)
 
 // ofFile returns the unit to which a file belongs as a whole. It is a chart, or a patch of a kustomization.
 func (u units) ofFile(file string) (ObjectRef, bool) {
 	file = slashed(file)
 	for _, chart := range u.charts {
-		if chart == "." || strings.HasPrefix(file, chart+"/") {
+		if rel, inside := below(chart, file); inside && ofChart.MatchString(rel) {
 			return ObjectRef{Kind: unitChart, Name: chart}, true
 		}
 	}
@@ -72,6 +81,14 @@ func (u units) ofFile(file string) (ObjectRef, bool) {
 		return ObjectRef{Kind: unitPatch, Name: file}, true
 	}
 	return ObjectRef{}, false
+}
+
+// below returns a file's path relative to a folder, if the folder has it.
+func below(folder, file string) (rel string, found bool) {
+	if folder == "." {
+		return file, true
+	}
+	return strings.CutPrefix(file, folder+"/")
 }
 
 // ofText returns the unit of a document that is not YAML, if it is a template.
@@ -98,20 +115,95 @@ func isTemplated(o object) bool {
 	if !bytes.Contains(o.doc.Text, []byte("{{")) {
 		return false
 	}
-	is := func(n *yaml.Node) bool { return strings.Contains(str(n), "{{") }
+	is := func(n *yaml.Node) bool { // without quotes, {{ x }} is a mapping whose key is a mapping
+		return strings.Contains(str(n), "{{") || isMapping(n) && len(n.Content) > 0 && isMapping(n.Content[0])
+	}
 	found := is(get(o.node, "metadata", "name")) || is(get(o.node, "metadata", "namespace"))
 	if isNetwork(o) {
 		return found || is(get(o.node, "spec", "config")) || is(annotation(o.node, attachment.ResourceNameAnnotation))
 	}
 	eachAnnotation(o, func(_, value *yaml.Node, _ Path) { found = found || is(value) })
+	found = found || is(annotation(o.node, attachment.DefaultNetworkAnnotation))
 	return found
 }
 
-// mentions finds texts about networks.
+// separator matches the slash in the name of an annotation: as it is, in a path of JSON Patch, and in JSON.
+const separator = `(/|~1|\\/)`
+
+// mentions finds texts about networks: annotations, NetworkAttachmentDefinitions, objects of which operators make
+// networks, and the fields in which objects of operators and KubeVirt's virtual machines name networks.
 var mentions = regexp.MustCompile(strings.Join([]string{
-	regexp.QuoteMeta(attachment.NetworksAnnotation), regexp.QuoteMeta(attachment.OwnNetworksAnnotation), nadKind,
-	`\bkind["']?\s*:\s*["']?(` + strings.Join(operatorKindNames(), "|") + `)\b`,
+	annotationPattern(attachment.NetworksAnnotation), annotationPattern(attachment.OwnNetworksAnnotation),
+	annotationPattern(attachment.DefaultNetworkAnnotation), nadKind,
+	`\bkind["']?\s*:\s*["']?(` + strings.Join(append(operatorKindNames(), otherNetworkKinds...), "|") + `)\b`,
+	`\b(networkAttachments?|additionalNetworks|networkAttachmentDefinitions?|networkAttachmentName)["']?\s*:`,
+	`\bprovider["']?\s*:\s*["']?multus\b`,
+	`\bmultus["']?\s*:\s*\{?\s*["']?(networkName|default)\b`,
 }, "|"))
+
+// otherNetworkKinds are kinds of which controllers make networks whose names, or namespaces, are not known from one object.
+var otherNetworkKinds = []string{"ClusterUserDefinedNetwork", "MultiNicNetwork", "SpiderMultusConfig", "UserDefinedNetwork"}
+
+// annotationPattern returns the pattern of an annotation's name, which must not be the beginning of another one.
+func annotationPattern(name string) string {
+	return strings.ReplaceAll(regexp.QuoteMeta(name), "/", separator) + `($|[^-\w])`
+}
+
+// networkFields are the fields by which objects of operators name networks that the pods of these operators get,
+// apart from those whose names alone tell it.
+var networkFields = map[GroupKind]Path{
+	{"kubevirt.io", "KubeVirt"}:           {"spec", "configuration", "migrations", "network"},
+	{"hco.kubevirt.io", "HyperConverged"}: {"spec", "liveMigrationConfig", "network"},
+	{"forklift.konveyor.io", "Plan"}:      {"spec", "transferNetwork"},
+}
+
+// nameless are the kinds of objects that have the names of kinds, fields and annotations, and not of networks.
+var nameless = []string{"CustomResourceDefinition", "MutatingWebhookConfiguration", "ValidatingAdmissionPolicy", "ValidatingWebhookConfiguration"}
+
+// mention returns the node of an object that mentions networks, or nil.
+func mention(o object) *yaml.Node {
+	if slices.Contains(nameless, o.ref.Kind) {
+		return nil
+	}
+	if path := networkFields[GroupKind{o.group, o.ref.Kind}]; path != nil {
+		if n := get(o.node, path...); !yamledit.IsEmpty(n) {
+			return n
+		}
+	}
+	return mentionIn(o.node)
+}
+
+// mentionIn returns the first node below a node that mentions networks, or nil.
+func mentionIn(n *yaml.Node) *yaml.Node {
+	if n.Kind == yaml.ScalarNode && mentions.MatchString(n.Value) {
+		return n
+	}
+	if n.Kind == yaml.MappingNode {
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			key, value := n.Content[i], n.Content[i+1]
+			switch {
+			case mentions.MatchString(str(value)):
+				return value
+			case !yamledit.IsEmpty(value) && mentions.MatchString(key.Value+": "+head(value)):
+				return key
+			}
+		}
+	}
+	for _, child := range n.Content {
+		if found := mentionIn(child); found != nil {
+			return found
+		}
+	}
+	return nil
+}
+
+// head returns the text of a scalar, or the first key of a mapping.
+func head(n *yaml.Node) string {
+	if isMapping(n) && len(n.Content) > 0 {
+		n = n.Content[0]
+	}
+	return str(n)
+}
 
 // unrender records a text of a unit. line is the number of lines of the file before the text.
 func (out *fileResult) unrender(unit ObjectRef, file string, text []byte, line int) {
@@ -123,15 +215,38 @@ func (out *fileResult) unrender(unit ObjectRef, file string, text []byte, line i
 	out.unrendered = append(out.unrendered, one)
 }
 
+// unrenderObject records a unit that is an object: a GitOps controller deploys what it names and the input
+// does not have, or it mentions networks for pods that are not in the input.
+func (out *fileResult) unrenderObject(unit ObjectRef, o object, u units) {
+	unit.Namespace = o.stated // the kind may have none
+	one := UnrenderedUnit{Object: unit, Position: o.doc.at(o.node)}
+	if n := mention(o); n != nil {
+		one.Mentions = true
+		one.Position = o.doc.at(n)
+		if at := mentions.FindStringIndex(n.Value); at != nil {
+			one.Position = o.doc.within(n, at[0])
+		}
+	} else if deployers[GroupKind{o.group, o.ref.Kind}] == "" || u.deployed[(deployment{by: o.ref.String(), file: slashed(o.doc.file)}).key()] {
+		return
+	}
+	out.unrendered = append(out.unrendered, one)
+}
+
 // addUnrendered adds the units of all files, each once, with a finding and a verdict for those that
 // mention networks.
 func (r *Result) addUnrendered(all []UnrenderedUnit, u units) {
-	places := map[ObjectRef]int{}
+	// Objects of two files may have one name. A file is one unit, whatever its documents are.
+	type place struct{ object, file string }
+	places := map[place]int{}
 	for _, one := range all {
-		i, seen := places[one.Object]
+		at := place{object: one.Object.Name}
+		if one.Object.APIVersion != "" {
+			at = place{one.Object.String(), one.Position.File}
+		}
+		i, seen := places[at]
 		switch {
 		case !seen:
-			places[one.Object] = len(r.Unrendered)
+			places[at] = len(r.Unrendered)
 			r.Unrendered = append(r.Unrendered, one)
 		case one.Mentions && !r.Unrendered[i].Mentions:
 			r.Unrendered[i] = one
@@ -141,13 +256,17 @@ func (r *Result) addUnrendered(all []UnrenderedUnit, u units) {
 		if !one.Mentions {
 			continue
 		}
-		f := Finding{
-			Code: Unrendered, Severity: severityOf(Unrendered), Object: one.Object, Position: one.Position,
-			Message: "it mentions networks here: " + u.way(one.Object),
+		code := NotYAML
+		broken := func(f Finding) bool { return f.Code == NotYAML && f.Object == one.Object && f.Position == one.Position }
+		if !slices.ContainsFunc(r.Findings, broken) {
+			code = Unrendered
+			r.Findings = append(r.Findings, Finding{
+				Code: code, Severity: severityOf(code), Object: one.Object, Position: one.Position,
+				Message: "it mentions networks here: " + u.way(one.Object),
+			})
 		}
-		r.Findings = append(r.Findings, f)
 		r.Workloads = append(r.Workloads, Verdict{
-			Object: one.Object, Position: one.Position, Readiness: NotJudged, Codes: []Code{Unrendered},
+			Object: one.Object, Position: one.Position, Readiness: NotJudged, Codes: []Code{code},
 		})
 	}
 }
@@ -163,6 +282,14 @@ func (u units) way(unit ObjectRef) string {
 		return fmt.Sprintf("kubectl nadra scan -k %s", u.patches[unit.Name])
 	case unitTemplate:
 		return "render it, and scan what it becomes (kubectl nadra scan -f -)"
+	case unitDocument:
+		return "it is a list and no object: scan what is made of it (kubectl nadra scan -n NAMESPACE), or give each object as a document"
 	}
-	return deployers[GroupKind{groupOf(unit.APIVersion), unit.Kind}]
+	if way := deployers[GroupKind{groupOf(unit.APIVersion), unit.Kind}]; way != "" {
+		return way
+	}
+	if unit.APIVersion == "" {
+		return fmt.Sprintf("kubectl nadra scan -k %s", path.Dir(unit.Name))
+	}
+	return "scan what is made of it in the cluster (kubectl nadra scan -n NAMESPACE)"
 }

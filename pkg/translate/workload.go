@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,18 +23,21 @@ type object struct {
 	stated string
 }
 
-// objects returns the objects of a document. A kustomization may give them a namespace.
+// objects returns the objects of a document. A kustomization or a deployment may give them a namespace.
 func (e *environment) objects(d *document) []object {
-	if forced := e.units.namespace(d.file); forced != "" {
-		all := objects(d, forced)
-		for i := range all {
-			if all[i].ref.Namespace != "" {
-				all[i].stated, all[i].ref.Namespace = forced, forced
-			}
+	namespace, fills := e.units.namespace(d.file)
+	all := objects(d, cmp.Or(namespace, fills, e.options.namespace()))
+	for i := range all {
+		o := &all[i]
+		if o.stated == "" {
+			o.stated = fills
 		}
-		return all
+		o.stated = cmp.Or(namespace, o.stated)
+		if o.ref.Namespace != "" && o.stated != "" {
+			o.ref.Namespace = o.stated
+		}
 	}
-	return objects(d, e.options.namespace())
+	return all
 }
 
 // objects returns the objects of a document: the items of a List, or the document's object.

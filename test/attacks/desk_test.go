@@ -87,7 +87,7 @@ func (a *attempt) bundle() {
 		fields += fmt.Sprintf(`,%q:"%s"`, name, secret(i))
 	}
 	group.Must(group.CreateNAD(group.Ctx, group.NS, "secret", `{"cniVersion":"1.0.0","type":"bridge","bridge":"br-secret","ipam":{}`+fields+`}`))
-	printed, err := a.Nadra(group.Ctx, "bundle", "-n", group.NS, "-q", "-o", "-")
+	printed, err := a.Nadra(group.Ctx, "bundle", "-n", group.NS, "-q", "--output-file", "-")
 	a.Must(err)
 	if printed.Code != 0 {
 		a.Fatalf("bundle ends with %d: %s", printed.Code, printed.Err)

@@ -114,7 +114,7 @@ func (f *fixture) bundle(args ...string) map[string]string {
 	f.Helper()
 	dir := f.TempDir()
 	archive := filepath.Join(dir, "bundle.tar.gz")
-	code, out, err := f.cli(f.Ctx, append([]string{"bundle", "-o", archive}, args...)...)
+	code, out, err := f.cli(f.Ctx, append([]string{"bundle", "--output-file", archive}, args...)...)
 	f.Must(err)
 	if code != cli.CodeOK {
 		f.Fatalf("exit code %d: %s", code, out)

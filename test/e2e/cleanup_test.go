@@ -94,7 +94,7 @@ func TestCleanup(t *testing.T) {
 	if now := f.disk(); now != before {
 		f.Errorf("looking has changed the node:\n%s\nwas\n%s", now, before)
 	}
-	outside := f.cleanup(cli.CodeOK, "--no-nodes")
+	outside := f.cleanup(cli.CodeOK, "--probe=false")
 	f.Must(hasOrphan(outside, "kube-system/10.89.0.0-24#7", orphan.None))
 
 	// Including young leftovers.

@@ -144,7 +144,7 @@ func (s *snapshots) run(code int, args ...string) string {
 
 func (s *snapshots) take(name string) *snapshot.Snapshot {
 	s.Helper()
-	s.run(cli.CodeOK, "snapshot", "--from-nodes", "--out", s.file(name))
+	s.run(cli.CodeOK, "snapshot", "--probe", "--output-file", s.file(name))
 	text, err := os.ReadFile(s.file(name))
 	s.Must(err)
 	out, err := snapshot.Parse(text)
@@ -173,7 +173,7 @@ func (s *snapshots) same() {
 	if !bytes.Equal(taken.ReplaceAll(one, nil), taken.ReplaceAll(two, nil)) {
 		s.Errorf("they differ:\n%s\n%s", one, two)
 	}
-	if r := s.verify(cli.CodeOK, "--from-nodes", "--strict"); r.Summary.Total() != 0 || r.Summary.Pods != 3 || r.Summary.Interfaces != 3 {
+	if r := s.verify(cli.CodeOK, "--probe", "--strict"); r.Summary.Total() != 0 || r.Summary.Pods != 3 || r.Summary.Interfaces != 3 {
 		s.Errorf("summary %+v", r.Summary)
 	}
 }
@@ -218,7 +218,7 @@ func (s *snapshots) recreated() {
 	s.Kubectl("-n", s.NS, "rollout", "restart", "deployment/web")
 	s.Kubectl("-n", s.NS, "rollout", "status", "deployment/web", "--timeout=120s")
 	s.webRuns(2)
-	r := s.verify(cli.CodeOK, "--from-nodes", "--fail-on", "warning")
+	r := s.verify(cli.CodeOK, "--probe", "--fail-on", "warning")
 	if r.Summary.Blocker+r.Summary.Warning > 0 || r.Summary.Expected == 0 || r.Summary.Pods != 3 || r.Now.Observed != 3 {
 		s.Errorf("summary %+v of %+v", r.Summary, r.Now)
 	}
@@ -227,7 +227,7 @@ func (s *snapshots) recreated() {
 			s.Errorf("a requested value differs: %s", d.Message)
 		}
 	}
-	s.verify(cli.CodeWarnings, "--from-nodes", "--strict")
+	s.verify(cli.CodeWarnings, "--probe", "--strict")
 	// Without the nodes' facts the result is the same, with one more warning.
 	if r := s.verify(cli.CodeOK); r.Summary.Warning != 1 || !hasCode(r, snapshot.NotCompared, "") {
 		s.Errorf("from outside: %+v", r.Summary)
@@ -244,7 +244,7 @@ func (s *snapshots) changed() {
 	s.Kubectl("-n", s.NS, "scale", "deployment/web", "--replicas=1")
 	s.webRuns(1)
 	s.Kubectl("-n", s.NS, "patch", "net-attach-def", "fixed", "--type=merge", "-p", `{"spec":{"config":"{\"cniVersion\":\"1.0.0\",\"type\":\"macvlan\",\"master\":\"lan-snap\"}"}}`) // no other pod uses it
-	r := s.verify(cli.CodeBlockers, "--from-nodes")
+	r := s.verify(cli.CodeBlockers, "--probe")
 	for code, pod := range map[snapshot.Code]string{
 		snapshot.Renamed: "named", snapshot.MACLost: "named", snapshot.AddressLost: "named", snapshot.PodMissing: "", snapshot.NADOther: "",
 	} {
@@ -253,7 +253,7 @@ func (s *snapshots) changed() {
 		}
 	}
 	s.Must(matches(regexp.MustCompile(`(?m)^snap +po/named +named +NADRA-V12 +blocker +.*\bn3\b.*\bn9\b`),
-		s.run(cli.CodeBlockers, "verify", "--against", s.file("before.json"), "--from-nodes")))
+		s.run(cli.CodeBlockers, "verify", "--against", s.file("before.json"), "--probe")))
 }
 
 func (s *snapshots) canaries() {

@@ -111,6 +111,12 @@ func (f *fixture) nodes() []string {
 // nadra runs a command that must succeed, and returns its output.
 func (f *fixture) nadra(args ...string) string {
 	f.Helper()
+	return f.printed(args...).Out
+}
+
+// printed runs kubectl nadra, which must succeed, and returns what it has printed.
+func (f *fixture) printed(args ...string) lab.Output {
+	f.Helper()
 	began := time.Now()
 	printed, err := f.Nadra(f.Ctx, args...)
 	f.Must(err)
@@ -118,7 +124,7 @@ func (f *fixture) nadra(args ...string) string {
 		f.Fatalf("kubectl nadra %s ends with %d:\n%s\n%s", strings.Join(args, " "), printed.Code, printed.Out, printed.Err)
 	}
 	f.Logf("kubectl nadra %s (%s)\n%s", strings.Join(args, " "), time.Since(began).Round(time.Second), printed.Err)
-	return printed.Out
+	return printed
 }
 
 // file writes the output of a command to a file that the cluster's machines see, and

@@ -23,10 +23,16 @@ type page struct {
 	names *strings.Replacer
 }
 
-// shown runs a command and adds it to the page, with its output.
+// shown runs a command and adds it to the page, with what a terminal shows of it for good.
 func (f *fixture) shown(args ...string) {
 	f.Helper()
-	out := f.nadra(args...)
+	printed := f.printed(args...)
+	out := printed.Out
+	for line := range strings.Lines(printed.Err) {
+		if !strings.HasSuffix(line, " …\n") { // what a command does at the moment
+			out += line
+		}
+	}
 	f.Log(out)
 	f.page.text.WriteString("```\n$ kubectl nadra " + strings.Join(args, " ") + "\n" + strings.TrimRight(out, "\n") + "\n```\n\n")
 }
@@ -37,8 +43,8 @@ func (f *fixture) write(text string) { f.page.text.WriteString(text + "\n\n") }
 const pageHead = `# A move, from its first to its last command
 
 Two nodes move from Multus' thick daemon to nadra, and nadra is removed in the end. Each command is shown with what it printed on a real
-cluster. Between the commands the nodes also moved back and forth, and the upgrade was interrupted and resumed. [How do I move a cluster?](upgrade.md)
-explains the commands.
+cluster. The plan has --drain, so that pods are recreated; without it, they run on. Between the commands the nodes also moved back and forth, and the
+upgrade was interrupted and resumed. [How do I move a cluster?](upgrade.md) explains the commands.
 
 `
 

@@ -35,7 +35,7 @@ func TestUpgrade(t *testing.T) {
 	f.Log(f.nadra("doctor", "--probe"))
 	f.write("Which workloads use which networks, and can they move?")
 	f.shown("scan", "-n", namespace)
-	before := f.file("before.json", f.nadra("snapshot", "-A", "--from-nodes"))
+	before := f.file("before.json", f.nadra("snapshot", "-A", "--probe"))
 
 	plan := f.file("plan.yaml", f.nadra("upgrade", "plan", "--drain"))
 	first, second := f.order(plan)
@@ -52,12 +52,12 @@ func TestUpgrade(t *testing.T) {
 	f.nothingLeft() // of pods that are deleted while a node is between the two
 	f.runUntil(points[2], unix.SIGKILL, "resume", "--yes")
 	f.nadra("upgrade", "resume", "--yes")
-	f.write("After `kubectl nadra upgrade run`:")
+	f.write("After `kubectl nadra upgrade plan --drain` and `upgrade run`:")
 	f.shown("upgrade", "status")
 	f.served(v1alpha1.OwnerNadra, f.nodes()...)
 	f.clean(v1alpha1.OwnerNadra, f.nodes()...)
 	f.write("Has a pod lost something since the snapshot?")
-	f.shown("verify", "--against", before, "--from-nodes")
+	f.shown("verify", "--against", before, "--probe")
 
 	f.refused("namespace "+namespace, "upgrade", "rollback", "-n", namespace, "--yes") // no node is Multus'
 	f.nadra("upgrade", "rollback", "--node", first, "--yes")
@@ -80,7 +80,7 @@ func TestUpgrade(t *testing.T) {
 	f.nadra("upgrade", "rollback", "--all", "--yes")
 	f.Log(f.nadra("upgrade", "status"))
 	f.served(v1alpha1.OwnerMultus, f.nodes()...)
-	f.Log(f.nadra("verify", "--against", before, "--from-nodes"))
+	f.Log(f.nadra("verify", "--against", before, "--probe"))
 	if now := f.uids("plain"); !slices.Equal(plain, now) {
 		t.Errorf("pods without networks are %q, and were %q: they must not change", now, plain)
 	}
@@ -110,7 +110,7 @@ func TestUpgrade(t *testing.T) {
 	f.Kubectl("-n", namespace, "rollout", "status", "daemonset/probe", "--timeout=60s")
 	f.served(v1alpha1.OwnerNadra, f.nodes()...)
 	f.clean(v1alpha1.OwnerNadra, f.nodes()...)
-	f.Log(f.nadra("verify", "--against", before, "--from-nodes"))
+	f.Log(f.nadra("verify", "--against", before, "--probe"))
 	f.leave()
 	f.published()
 }

@@ -35,7 +35,7 @@ func (r *collector) logs(ctx context.Context) error {
 	pods := slices.Clone(r.pods)
 	slices.SortStableFunc(pods, func(a, b corev1.Pod) int { return readiness(&a) - readiness(&b) })
 	if len(pods) > maxPods {
-		r.out.AddGap(fmt.Sprintf("logs and metrics of %d pods of nadra", len(pods)-maxPods), "more pods than fit into the archive", "--nodes, to select others")
+		r.out.AddGap(fmt.Sprintf("logs and metrics of %d pods of nadra", len(pods)-maxPods), "more pods than fit into the archive", "--node, to select others")
 		pods = pods[:maxPods]
 	}
 	for i := range pods {

@@ -26,21 +26,21 @@ out, and what could not be read and why.
 It only reads, unless --probe runs a short-lived pod on each node.`
 
 const bundleExamples = `  # the current namespace, or all namespaces
-  kubectl nadra bundle -o bundle.tar.gz
-  kubectl nadra bundle -A -o bundle.tar.gz --hide-addresses
+  kubectl nadra bundle --output-file bundle.tar.gz
+  kubectl nadra bundle -A --output-file bundle.tar.gz --hide-addresses
   # only some nodes of a large cluster, with probe pods on them
-  kubectl nadra bundle -A --nodes worker-3,worker-4 --probe --since 15m
+  kubectl nadra bundle -A --node worker-3,worker-4 --probe --since 15m
   # read the summary at once
-  kubectl nadra bundle -o - | tar -xzO nadra-bundle/README.md`
+  kubectl nadra bundle --output-file - | tar -xzO nadra-bundle/README.md`
 
 type bundleOptions struct {
 	*app
-	out, stateNamespace         string
-	nodes                       []string
-	since                       time.Duration
-	allNamespaces, hide, probed bool
-	quiet                       bool
-	pods                        nodeFlags
+	out, stateNamespace string
+	nodes               []string
+	since               time.Duration
+	allNamespaces, hide bool
+	quiet               bool
+	pods                nodeFlags
 }
 
 func (a *app) bundle() *cobra.Command {
@@ -54,13 +54,12 @@ func (a *app) bundle() *cobra.Command {
 		RunE:    func(command *cobra.Command, _ []string) error { return o.run(command.Context()) },
 	}
 	flags := command.Flags()
-	flags.StringVarP(&o.out, "output", "o", "nadra-bundle.tar.gz", "file to write to; - is standard output")
+	addOutputFile(flags, &o.out, "nadra-bundle.tar.gz", "the archive; - is standard output")
 	flags.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "include pods, claims and networks of all namespaces")
 	flags.DurationVar(&o.since, "since", time.Hour, "age of the oldest logs")
-	flags.StringSliceVar(&o.nodes, "nodes", nil, "include only these nodes and the driver on them")
+	flags.StringSliceVar(&o.nodes, "node", nil, "include only these nodes and the driver on them")
 	flags.BoolVar(&o.hide, "hide-addresses", false, "replace IP and MAC addresses by pseudonyms")
-	flags.BoolVar(&o.probed, "probe", false, "also run a short-lived pod on each node that reports what it has")
-	o.pods.addPods(flags)
+	o.pods.add(flags, false)
 	flags.StringVar(&o.stateNamespace, "state-namespace", "nadra-system", "namespace of the upgrade's state")
 	flags.BoolVarP(&o.quiet, "quiet", "q", false, "print no totals and no progress")
 	return command
@@ -120,7 +119,7 @@ func (o *bundleOptions) reader() (bundle.Cluster, error) {
 			return c, fmt.Errorf("finding the namespace: %w", err)
 		}
 	}
-	if o.probed {
+	if o.pods.probe {
 		c.Probe = &doctor.Probe{Namespace: o.pods.namespace, Image: o.pods.image, Timeout: o.pods.timeout, Poll: podPoll}
 	}
 	return c, nil

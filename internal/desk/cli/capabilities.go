@@ -8,7 +8,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-// readCapabilities reads a file of doctor --save.
+// readCapabilities reads a file of doctor --output-file.
 func readCapabilities(path string) (doctor.Capabilities, error) {
 	text, err := source.ReadFile(path)
 	if err != nil {

@@ -31,18 +31,18 @@ const cleanupExamples = `  # list all orphans
   # free them
   kubectl nadra cleanup --apply
   # without pods on nodes; addresses of whereabouts are then only reported
-  kubectl nadra cleanup --no-nodes -o json`
+  kubectl nadra cleanup --probe=false -o json`
 
 type cleanupOptions struct {
 	*app
-	nodes              nodeFlags
-	only               []string
-	allNamespaces      bool
-	noNodes, allCNI    bool
-	apply, dryRun, yes bool
-	olderThan          time.Duration
-	format             formatFlag
-	failOn             failOn
+	nodes         nodeFlags
+	only          []string
+	allNamespaces bool
+	allCNI        bool
+	apply, yes    bool
+	olderThan     time.Duration
+	format        formatFlag
+	failOn        failOn
 }
 
 func (a *app) cleanup() *cobra.Command {
@@ -56,31 +56,22 @@ func (a *app) cleanup() *cobra.Command {
 		RunE:    func(command *cobra.Command, _ []string) error { return o.run(command.Context()) },
 	}
 	flags := command.Flags()
-	o.nodes.addPods(flags)
+	o.nodes.add(flags, true)
 	flags.StringSliceVar(&o.only, "node", nil, "search only these nodes")
-	flags.BoolVar(&o.noNodes, "no-nodes", false, "search only the cluster's objects")
 	flags.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "search all namespaces, which is the default without -n")
 	flags.BoolVar(&o.allCNI, "all-cni", false, "also free orphans of the cluster's default network")
-	flags.BoolVar(&o.dryRun, "dry-run", true, "only report what would be freed; the opposite of --apply")
-	flags.BoolVar(&o.apply, "apply", false, "free the orphans")
+	flags.BoolVar(&o.apply, "apply", false, "free the orphans, which are only reported otherwise")
 	flags.BoolVarP(&o.yes, "yes", "y", false, "do not ask for confirmation")
 	flags.DurationVar(&o.olderThan, "older-than", 10*time.Minute, "ignore orphans that are younger")
 	o.format.addFlag(command, report.Cleanup.Names())
 	o.failOn.addFlag(flags)
-	command.PreRunE = func(command *cobra.Command, _ []string) error {
-		if o.apply && command.Flags().Changed("dry-run") && o.dryRun {
-			return errors.New("--apply and --dry-run contradict each other: give one of them")
-		}
-		o.apply = o.apply || !o.dryRun
-		return nil
-	}
 	return command
 }
 
 func (o *cleanupOptions) check() error {
 	switch {
-	case o.noNodes && len(o.only) > 0:
-		return errors.New("--node names nodes: leave out --no-nodes")
+	case !o.nodes.probe && len(o.only) > 0:
+		return errors.New("--node names nodes: leave out --probe=false")
 	case o.allNamespaces && o.namespace() != "":
 		return errors.New("-n names a namespace: leave out -A")
 	case o.olderThan < 0:
@@ -126,7 +117,7 @@ func (o *cleanupOptions) run(ctx context.Context) error {
 
 // confirm shows the orphans and asks for confirmation.
 func (o *cleanupOptions) confirm(ctx context.Context, cleaner *cleanup.Cleaner) error {
-	ask := &runFlags{app: o.app, dryRun: "none"}
+	ask := &runFlags{app: o.app}
 	if err := ask.askable(); err != nil {
 		return err
 	}
@@ -171,7 +162,7 @@ func (o *cleanupOptions) cleaner(ctx context.Context) (*cleanup.Cleaner, error) 
 		Kube: cluster.Kube, NADs: cluster.NADs, Dynamic: cluster.Dynamic,
 		Only: o.only, Namespace: o.namespace(), OlderThan: o.olderThan, AllCNI: o.allCNI,
 	}
-	if o.noNodes {
+	if !o.nodes.probe {
 		return out, nil
 	}
 	if out.Pods, err = o.nodes.pods(ctx, cluster.Kube); err != nil {

@@ -3,12 +3,14 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	nadclient "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/client/clientset/versioned"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/nadra-dev/nadra/internal/desk/doctor"
 	"github.com/nadra-dev/nadra/internal/desk/inspect"
@@ -18,16 +20,25 @@ import (
 type clusterFlags struct{ *genericclioptions.ConfigFlags }
 
 // giveKubeconfig is the remedy of commands that need a cluster.
-const giveKubeconfig = "give a kubeconfig"
+const giveKubeconfig = "give a kubeconfig by --kubeconfig or KUBECONFIG"
 
 // config returns the configuration of clients for the cluster of the flags. remedy says what to give without one.
 func (f *clusterFlags) config(remedy string) (*rest.Config, error) {
 	config, err := f.ToRESTConfig()
-	if err != nil {
+	switch {
+	case clientcmd.IsEmptyConfig(err), err == nil && f.guessed(config):
+		return nil, fmt.Errorf("finding the cluster: no kubeconfig names one: %s", remedy)
+	case err != nil:
 		return nil, fmt.Errorf("finding the cluster: %w: %s", err, remedy)
 	}
 	config.QPS, config.Burst = 50, 100 // the default limit is for controllers
 	return config, nil
+}
+
+// guessed reports whether the address is the one that kubectl's libraries take if nothing names a cluster.
+func (f *clusterFlags) guessed(config *rest.Config) bool {
+	raw, err := f.ToRawKubeConfigLoader().RawConfig()
+	return err == nil && len(raw.Clusters) == 0 && *f.APIServer == "" && strings.HasSuffix(config.Host, "localhost:8080")
 }
 
 // contextName returns the name of the cluster's context, for people.

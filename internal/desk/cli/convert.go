@@ -19,6 +19,11 @@ of their own.
 Without --in-place and --output-dir the manifests are written to standard output,
 created objects first. For a live cluster, only changed objects are written.
 
+With --diff nothing is written: the manifests are compared before and after the
+conversion, or with --diff=live, what convert would write with the live cluster, by
+a server-side dry run. KUBECTL_EXTERNAL_DIFF replaces the program diff. The exit codes
+are then those of kubectl diff: 0 no differences, 1 differences, more for errors.
+
 With --beside-multus, or where nadra runs so in the live cluster, converted workloads
 name their networks in the annotation nadra.dev/networks: Multus, which stays on the
 nodes, would attach those of its own annotation a second time.
@@ -26,7 +31,9 @@ nodes, would attach those of its own annotation a second time.
 With -k and --output-dir, an overlay of the kustomization is written: patches and
 created objects.`
 
-const convertExamples = `  # check the result, then apply it
+const convertExamples = `  # show what would change
+  kubectl nadra convert -R -f deploy/ --diff
+  # check the result, then apply it
   kubectl nadra convert -f deploy.yaml -f networks.yaml | kubectl apply --dry-run=server -f -
   # edit the manifests in Git, and review
   kubectl nadra convert -R -f deploy/ --in-place && git diff
@@ -34,10 +41,8 @@ const convertExamples = `  # check the result, then apply it
   kubectl nadra convert -k base --output-dir overlays/nadra
   # write only if there are no warnings and blockers
   kubectl nadra convert -R -f deploy/ --in-place --strict
-  # a chart, on its way into a cluster in which nadra's controller runs
-  helm upgrade --install upf ./chart -n core5g --post-renderer kubectl-nadra \
-    --post-renderer-args convert --post-renderer-args -f --post-renderer-args - \
-    --post-renderer-args -n --post-renderer-args core5g --post-renderer-args --classes=false`
+  # what a chart renders; workloads with a blocker stay as they are
+  helm template upf ./chart -n core5g | kubectl nadra convert -f - -n core5g --fail-on=never`
 
 type convertOptions struct {
 	*input
@@ -48,6 +53,7 @@ type convertOptions struct {
 	format    string
 	drop      bool
 	classes   bool
+	diff      choice
 }
 
 func (a *app) convert() *cobra.Command {
@@ -68,16 +74,16 @@ func (a *app) convert() *cobra.Command {
 	flags.StringVar(&o.outputDir, "output-dir", "", "directory to write the converted files to")
 	flags.StringVarP(&o.format, "output", "o", "yaml", "format on standard output: yaml, or json for one list")
 	flags.BoolVar(&o.strict, "strict", false, "write nothing if there are warnings or blockers")
-	o.addConversionFlags(command)
+	flags.BoolVar(&o.drop, "drop-annotation", false, "remove the annotation from converted workloads, which Multus can then no longer serve")
+	flags.BoolVar(&o.classes, "classes", true, "create the DeviceClasses of networks; false where nadra's controller runs, which creates them")
+	o.diff.names = []string{diffInput, diffLive}
+	flags.Var(&o.diff, "diff", "write nothing, and show what would change in the input, or live in the cluster")
+	flags.Lookup("diff").NoOptDefVal = diffInput
 	o.failOn.addFlag(flags)
-	command.MarkFlagsMutuallyExclusive("in-place", "output-dir")
+	command.MarkFlagsMutuallyExclusive("in-place", "output-dir", "diff")
+	command.MarkFlagsMutuallyExclusive("diff", "output")
+	command.MarkFlagsMutuallyExclusive("diff", "strict")
 	return command
-}
-
-// addConversionFlags adds the flags that change the conversion's result.
-func (o *convertOptions) addConversionFlags(command *cobra.Command) {
-	command.Flags().BoolVar(&o.drop, "drop-annotation", false, "remove the annotation from converted workloads, which Multus can then no longer serve")
-	command.Flags().BoolVar(&o.classes, "classes", true, "create the DeviceClasses of networks; false where nadra's controller runs, which creates them")
 }
 
 func (o *convertOptions) run(ctx context.Context) error {
@@ -87,6 +93,9 @@ func (o *convertOptions) run(ctx context.Context) error {
 	set, result, err := o.converted(ctx)
 	if err != nil {
 		return err
+	}
+	if o.diff.value != "" {
+		return o.showDiff(ctx, set, result)
 	}
 	if err := o.writable(set); err != nil {
 		return err

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/spf13/cobra"
 	kdiff "k8s.io/kubectl/pkg/cmd/diff"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 	"k8s.io/utils/exec"
@@ -18,68 +17,28 @@ import (
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-// The exit codes of diff are kubectl's.
+// The exit codes of --diff are kubectl diff's.
 const (
 	diffFound   = 1
 	diffTrouble = 2
 )
 
-const diffHelp = `Show what convert would change, in the form of kubectl diff.
+// What --diff compares the result with.
+const (
+	diffInput = "input"
+	diffLive  = "live"
+)
 
-With --against input, the manifests are compared before and after the conversion.
-With --against live, the output of convert is compared with the live cluster, by a
-dry run of the API server.
-
-KUBECTL_EXTERNAL_DIFF replaces the program diff.
-
-Exit codes, as with kubectl diff:
-  0   no differences
-  1   differences
-  >1  an error`
-
-type diffOptions struct {
-	convertOptions
-	against string
-}
-
-func (a *app) diff() *cobra.Command {
-	o := &diffOptions{}
-	command := &cobra.Command{
-		Use:     "diff [TYPE/NAME ...]",
-		Short:   "Show what convert would change",
-		Long:    diffHelp,
-		Example: "  kubectl nadra diff -R -f deploy/\n  kubectl nadra diff -k overlays/prod --against live",
-		RunE: func(command *cobra.Command, args []string) error {
-			o.args = args
-			return o.run(command)
-		},
-	}
-	o.input = a.input(command)
-	o.addConversionFlags(command)
-	command.Flags().StringVar(&o.against, "against", "input", "base of the comparison: input, or live for the live cluster")
-	cmdutil.AddServerSideApplyFlags(command)
-	cmdutil.AddFieldManagerFlagVar(command, new(string), "kubectl-client-side-apply")
-	command.Flags().Bool("prune", false, "")
-	_ = command.Flags().MarkHidden("prune")
-	return command
-}
-
-func (o *diffOptions) run(command *cobra.Command) error {
-	if o.against != "input" && o.against != "live" {
-		return fmt.Errorf("reading --against %q: use input or live", o.against)
-	}
-	set, result, err := o.converted(command.Context())
-	if err != nil {
-		return err
-	}
+// showDiff shows what the conversion changes, and writes nothing.
+func (o *convertOptions) showDiff(ctx context.Context, set *source.Set, result translate.Result) error {
 	printFindings(o.app.ErrOut, result.Findings, true)
 	folder, err := os.MkdirTemp("", "nadra-diff-")
 	if err != nil {
 		return fmt.Errorf("comparing: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(folder) }()
-	if o.against == "live" && !set.Live {
-		return o.live(command, folder, set, result)
+	if o.diff.value == diffLive && !set.Live {
+		return o.diffLive(folder, set, result)
 	}
 	before, after, err := writeBoth(folder, set, result)
 	if err != nil {
@@ -90,8 +49,8 @@ func (o *diffOptions) run(command *cobra.Command) error {
 	select { // the program of KUBECTL_EXTERNAL_DIFF may wait for its user, and folder is to be removed
 	case err := <-done:
 		return diffCode(err)
-	case <-command.Context().Done():
-		return fmt.Errorf("comparing: %w", command.Context().Err())
+	case <-ctx.Done():
+		return fmt.Errorf("comparing: %w", ctx.Err())
 	}
 }
 
@@ -118,8 +77,8 @@ func writeBoth(folder string, set *source.Set, result translate.Result) (before,
 	return before, after, files.write()
 }
 
-// live compares the output of convert with the cluster, as `kubectl diff -f -` does.
-func (o *diffOptions) live(command *cobra.Command, folder string, set *source.Set, result translate.Result) error {
+// diffLive compares the output of convert with the cluster, as `kubectl diff --server-side -f -` does.
+func (o *convertOptions) diffLive(folder string, set *source.Set, result translate.Result) error {
 	all := joined(stream(set, result))
 	if len(all) == 0 {
 		return nil
@@ -132,7 +91,11 @@ func (o *diffOptions) live(command *cobra.Command, folder string, set *source.Se
 	k.Concurrency = 1
 	k.FilenameOptions.Filenames = []string{name}
 	factory := cmdutil.NewFactory(cmdutil.NewMatchVersionFlags(o.app.cluster))
-	if err := k.Complete(factory, command, nil); err != nil {
+	flags := kdiff.NewCmdDiff(factory, o.app.IOStreams)
+	if err := flags.ParseFlags([]string{"--server-side", "--force-conflicts"}); err != nil {
+		return fmt.Errorf("comparing with the cluster: %w", err)
+	}
+	if err := k.Complete(factory, flags, nil); err != nil {
 		return fmt.Errorf("comparing with the cluster: %w", err)
 	}
 	return diffCode(k.Run())

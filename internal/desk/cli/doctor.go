@@ -34,21 +34,20 @@ const doctorExamples = `  # the cluster's objects only
   # before nadra is installed beside Multus on one node
   kubectl nadra doctor --beside-multus
   # save the facts for a place that cannot reach the cluster
-  kubectl nadra doctor --probe --save caps.yaml
+  kubectl nadra doctor --probe --output-file caps.yaml
   kubectl nadra doctor --from caps.yaml
   kubectl nadra scan -R -f deploy/ --caps caps.yaml`
 
 type doctorOptions struct {
 	*app
-	nodes                     []string
-	withProbe, quiet          bool
-	namespace, image, binDirs string
-	timeout                   time.Duration
-	save, from                string
-	remedy                    string // without a cluster
-	format                    formatFlag
-	beside                    bool
-	failOn                    failOn
+	nodes               []string
+	pods                nodeFlags
+	quiet               bool
+	binDirs, save, from string
+	remedy              string // without a cluster
+	format              formatFlag
+	beside              bool
+	failOn              failOn
 }
 
 func (a *app) doctor() *cobra.Command {
@@ -63,12 +62,11 @@ func (a *app) doctor() *cobra.Command {
 	}
 	flags := command.Flags()
 	flags.StringSliceVar(&o.nodes, "node", nil, "check only these nodes")
-	flags.BoolVar(&o.withProbe, "probe", false, "also run a short-lived pod on each node that reports what it has")
-	addPodFlags(flags, &o.namespace, &o.image, &o.timeout)
+	o.pods.add(flags, false)
 	flags.StringVar(&o.binDirs, "cni-bin-dirs", "", "comma-separated directories of CNI plugins in the hosts (default the running driver's, or /opt/cni/bin)")
 	flags.BoolVar(&o.beside, "beside-multus", false, "check for nadra beside Multus on one node, before nadra is installed so; otherwise the flags of the installed nadra say it")
-	flags.StringVar(&o.save, "save", "", "file to save the facts to, for --from and for scan --caps")
-	flags.StringVar(&o.from, "from", "", "file of --save to check instead of the cluster")
+	addOutputFile(flags, &o.save, "", "the facts, for --from and for scan --caps")
+	flags.StringVar(&o.from, "from", "", "file of --output-file to check instead of the cluster")
 	o.format.addFlag(command, report.Doctor.Names())
 	flags.BoolVarP(&o.quiet, "quiet", "q", false, "print no progress")
 	o.failOn.addFlag(flags)
@@ -77,12 +75,10 @@ func (a *app) doctor() *cobra.Command {
 
 func (o *doctorOptions) check() error {
 	switch {
-	case o.from != "" && (o.withProbe || o.save != ""):
-		return errors.New("--from checks a file: leave out --probe and --save")
-	case o.timeout <= 0:
-		return fmt.Errorf("--probe-timeout is %s: it must be more than zero", o.timeout)
+	case o.from != "" && (o.pods.probe || o.save != ""):
+		return errors.New("--from checks a file: leave out --probe and --output-file")
 	}
-	return nil
+	return o.pods.check()
 }
 
 func (o *doctorOptions) run(ctx context.Context) error {
@@ -124,14 +120,14 @@ func (o *doctorOptions) capabilities(ctx context.Context) (doctor.Capabilities, 
 	if err != nil {
 		return caps, err
 	}
-	if !o.withProbe {
+	if !o.pods.probe {
 		caps.Gaps = append(caps.Gaps, doctor.Gap{Part: doctor.PartProbe, Reason: "only a pod on the node can read it", Remedy: "--probe"})
 		return caps, nil
 	}
 	progress.say("Probing %d nodes", len(caps.Nodes))
 	probe := doctor.Probe{
-		Cluster: cluster, Namespace: o.namespace, Image: o.image, BinDirs: o.binDirs,
-		Timeout: o.timeout, Poll: 500 * time.Millisecond,
+		Cluster: cluster, Namespace: o.pods.namespace, Image: o.pods.image, BinDirs: o.binDirs,
+		Timeout: o.pods.timeout, Poll: 500 * time.Millisecond,
 	}
 	err = probe.Run(ctx, &caps)
 	return caps, err

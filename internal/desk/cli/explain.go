@@ -21,7 +21,8 @@ upgrade (NADRA-U01), or a reason (PluginTimeout), which events, conditions and
 refusals show in brackets.
 
 For a pod of the live cluster, show the first step from its networks to its
-interfaces that fails, whose job it is, and what to do.
+interfaces that fails, whose job it is, and what to do. Of a workload, such as
+deploy/web, the pods that are not ready come first.
 
 Without arguments, list all codes.
 
@@ -29,12 +30,13 @@ Exit codes for a pod: 0 no step fails, 3 a step fails.`
 
 const explainExamples = `  kubectl nadra explain NADRA-018
   kubectl nadra explain PluginTimeout
-  kubectl nadra explain pod/web -n shop`
+  kubectl nadra explain pod/web -n shop
+  kubectl nadra explain deploy/web -n shop`
 
 func (a *app) explain() *cobra.Command {
 	var flags *printFlags
 	command := &cobra.Command{
-		Use:     "explain [CODE | pod/NAME]",
+		Use:     "explain [CODE | TYPE/NAME]",
 		Short:   "Explain a code, or why a pod has no network",
 		Long:    explainHelp,
 		Example: explainExamples,
@@ -53,11 +55,11 @@ func (a *app) explain() *cobra.Command {
 			if len(args) == 0 {
 				return listCodes(a.Out)
 			}
-			if _, isPod := podOf(args); isPod {
-				return a.explainPod(command.Context(), args, flags)
+			if isObject(args) {
+				return a.explainObject(command.Context(), args, flags)
 			}
 			if len(args) > 1 {
-				return fmt.Errorf("explaining %q: give one code, or pod/NAME", args)
+				return fmt.Errorf("explaining %q: give one code, or TYPE/NAME", args)
 			}
 			return explainCode(a.Out, args[0])
 		},
@@ -111,7 +113,7 @@ func explainCode(w io.Writer, text string) error {
 	all := allRules()
 	i := slices.IndexFunc(all, func(r rule) bool { return strings.EqualFold(r.code, code) || sameNumber(r.code, code) })
 	if i < 0 {
-		return fmt.Errorf("explaining %q: neither a code nor pod/NAME: kubectl nadra explain lists all codes; of a workload, explain one of its pods", text)
+		return fmt.Errorf("explaining %q: neither a code nor TYPE/NAME: kubectl nadra explain lists all codes", text)
 	}
 	r := all[i]
 	return writeParts(w, fmt.Sprintf("%s (%s): %s", r.code, r.severity, r.title), r.anchor,

@@ -6,31 +6,30 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/resource"
+	"k8s.io/kubectl/pkg/polymorphichelpers"
+	"k8s.io/kubectl/pkg/scheme"
+
 	"github.com/nadra-dev/nadra/internal/desk/inspect"
 )
 
-// podOf returns the pod that the arguments name in kubectl's form: pod/NAME or pod NAME.
-// The other arguments of explain are codes.
-func podOf(args []string) (name string, found bool) {
-	if len(args) == 0 {
-		return "", false
-	}
-	kind, name, slash := strings.Cut(args[0], "/")
-	if !slices.Contains([]string{"pod", "pods", "po"}, strings.ToLower(kind)) {
-		return "", false
-	}
-	if !slash && len(args) == 2 {
-		name = args[1]
-	}
-	return name, true
+// maxExplained limits the pods of a workload that are inspected, each with several requests.
+const maxExplained = 10
+
+// isObject reports whether the arguments name an object in kubectl's form, TYPE/NAME or TYPE NAME. The other
+// arguments of explain are codes.
+func isObject(args []string) bool {
+	return len(args) > 0 && (strings.Contains(args[0], "/") || slices.Contains([]string{"pod", "pods", "po"}, strings.ToLower(args[0])))
 }
 
-// explainPod shows where the chain from a pod's request to its interfaces breaks. Its exit
-// code is CodeBlockers if it does.
-func (a *app) explainPod(ctx context.Context, args []string, flags *printFlags) error {
-	name, found := podOf(args)
-	if !found || name == "" || strings.Contains(args[0], "/") && len(args) > 1 {
-		return fmt.Errorf("reading %q: write pod/NAME", strings.Join(args, " "))
+// explainObject shows where the chain from a pod's request to its interfaces breaks: for a workload, of its first pod
+// for which it does. Its exit code is CodeBlockers if it does.
+func (a *app) explainObject(ctx context.Context, args []string, flags *printFlags) error {
+	kind, name, slash := strings.Cut(args[0], "/")
+	if slash == (len(args) > 1) || slash && (kind == "" || name == "") {
+		return fmt.Errorf("reading %q: write TYPE/NAME, such as pod/web or deploy/web", strings.Join(args, " "))
 	}
 	printer, err := flags.toPrinter(false)
 	if err != nil {
@@ -40,11 +39,23 @@ func (a *app) explainPod(ctx context.Context, args []string, flags *printFlags) 
 	if err != nil {
 		return err
 	}
-	in, err := cluster.Pod(ctx, name)
+	names, err := a.podsOf(ctx, cluster, args)
 	if err != nil {
 		return err
 	}
-	c := inspect.Explain(in)
+	var c *inspect.Chain
+	for _, name := range names {
+		in, err := cluster.Pod(ctx, name)
+		if err != nil {
+			return err
+		}
+		if one := inspect.Explain(in); c == nil || one.Verdict == inspect.ChainFailed {
+			c = &one
+		}
+		if c.Verdict == inspect.ChainFailed {
+			break
+		}
+	}
 	if printer == nil {
 		err = c.Text(a.Out)
 	} else {
@@ -54,4 +65,43 @@ func (a *app) explainPod(ctx context.Context, args []string, flags *printFlags) 
 		err = exitError(CodeBlockers)
 	}
 	return err
+}
+
+// podsOf returns the names of the pods of an object, those first that are not ready, and at most maxExplained.
+func (a *app) podsOf(ctx context.Context, cluster inspect.Cluster, args []string) ([]string, error) {
+	if kind, name, _ := strings.Cut(strings.Join(args, "/"), "/"); slices.Contains([]string{"pod", "pods", "po"}, strings.ToLower(kind)) {
+		return []string{name}, nil
+	}
+	object, err := resource.NewBuilder(a.cluster).WithScheme(scheme.Scheme, scheme.Scheme.PrioritizedVersionsAllGroups()...).
+		NamespaceParam(cluster.Namespace).DefaultNamespace().ResourceTypeOrNameArgs(false, args...).SingleResourceType().Do().Object()
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", args[0], err)
+	}
+	_, selector, err := polymorphichelpers.SelectorsForObject(object)
+	if err != nil {
+		return nil, fmt.Errorf("finding the pods of %s: %w: explain one of its pods: pod/NAME", args[0], err)
+	}
+	pods, err := cluster.Kube.CoreV1().Pods(cluster.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector.String(), Limit: 500})
+	if err != nil {
+		return nil, fmt.Errorf("listing the pods of %s: %w", args[0], err)
+	}
+	if len(pods.Items) == 0 {
+		return nil, fmt.Errorf("explaining %s: it has no pods in namespace %s: kubectl describe %s may say why", args[0], cluster.Namespace, args[0])
+	}
+	slices.SortStableFunc(pods.Items, func(a, b corev1.Pod) int { return readiness(a) - readiness(b) })
+	var out []string
+	for _, p := range pods.Items[:min(len(pods.Items), maxExplained)] {
+		out = append(out, p.Name)
+	}
+	return out, nil
+}
+
+// readiness returns 1 for a pod that is ready, or has ended, and 0 for another one.
+func readiness(p corev1.Pod) int {
+	if p.Status.Phase == corev1.PodSucceeded || slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	}) {
+		return 1
+	}
+	return 0
 }

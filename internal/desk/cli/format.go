@@ -6,13 +6,34 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
-// formatFlag is the value of -o: one of the formats of a command.
-type formatFlag struct {
+// choice is the value of a flag that is one of several names.
+type choice struct {
 	value string
 	names []string
 }
+
+var _ pflag.Value = (*choice)(nil)
+
+// String implements pflag.Value.
+func (c *choice) String() string { return c.value }
+
+// Set implements pflag.Value.
+func (c *choice) Set(text string) error {
+	if !slices.Contains(c.names, text) {
+		return fmt.Errorf("use one of %s", strings.Join(c.names, ", "))
+	}
+	c.value = text
+	return nil
+}
+
+// Type implements pflag.Value.
+func (c *choice) Type() string { return "string" }
+
+// formatFlag is the value of -o: one of the formats of a command.
+type formatFlag struct{ choice }
 
 // addFlag adds the flag to a command. The first format is the default.
 func (f *formatFlag) addFlag(command *cobra.Command, names []string) {
@@ -21,17 +42,41 @@ func (f *formatFlag) addFlag(command *cobra.Command, names []string) {
 	_ = command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// String implements pflag.Value.
-func (f *formatFlag) String() string { return f.value }
+// The values of --dry-run.
+const (
+	dryNone   = "none"
+	dryClient = "client"
+	dryServer = "server"
+)
 
-// Set implements pflag.Value.
-func (f *formatFlag) Set(text string) error {
-	if !slices.Contains(f.names, text) {
-		return fmt.Errorf("use one of %s", strings.Join(f.names, ", "))
-	}
-	f.value = text
-	return nil
+// dryRunFlag is the value of --dry-run, as kubectl has it.
+type dryRunFlag struct{ choice }
+
+// addFlag adds the flag, with its modes besides none.
+func (d *dryRunFlag) addFlag(flags *pflag.FlagSet, usage string, modes ...string) {
+	d.value, d.names = dryNone, append([]string{dryNone}, modes...)
+	flags.Var(d, "dry-run", usage)
+	flags.Lookup("dry-run").NoOptDefVal = dryClient
 }
 
-// Type implements pflag.Value.
-func (f *formatFlag) Type() string { return "string" }
+// on reports whether nothing is to be changed.
+func (d *dryRunFlag) on() bool { return d.value != "" && d.value != dryNone }
+
+// mode returns the mode, or "" for none.
+func (d *dryRunFlag) mode() string {
+	if d.on() {
+		return d.value
+	}
+	return ""
+}
+
+// note returns what kubectl adds to a line about a change that is not made.
+func (d *dryRunFlag) note() string {
+	switch d.mode() {
+	case "":
+		return ""
+	case dryServer:
+		return " (server dry run)"
+	}
+	return " (dry run)"
+}

@@ -58,9 +58,7 @@ type getOptions struct {
 }
 
 func (a *app) get() *cobra.Command {
-	command := &cobra.Command{Use: "get", Short: "List objects that only nadra knows"}
-	command.AddCommand(a.getAttachments(), a.getNetworks())
-	return command
+	return group(&cobra.Command{Use: "get", Short: "List objects that only nadra knows"}, a.getAttachments(), a.getNetworks())
 }
 
 func (a *app) getAttachments() *cobra.Command {

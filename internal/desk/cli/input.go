@@ -137,6 +137,11 @@ func (in *input) readSource(ctx context.Context, templates []translate.TemplateP
 		return nil, errors.New("-A and -l select workloads of the live cluster: leave them out with -f and -k")
 	}
 	in.files.Stdin = in.app.In
+	in.files.LeaveOut = func(name, why string) {
+		if !in.quiet {
+			_, _ = fmt.Fprintf(in.app.ErrOut, "Not read: %s: %s\n", name, why)
+		}
+	}
 	set, err := in.files.Read(ctx)
 	if err != nil {
 		return nil, err

@@ -18,28 +18,28 @@ const podPoll = 500 * time.Millisecond
 
 // nodeFlags are the flags of commands that run pods on nodes.
 type nodeFlags struct {
-	fromNodes bool
+	probe     bool
 	namespace string
 	image     string
 	timeout   time.Duration
 }
 
-// add adds --from-nodes and the flags of the pods.
-func (n *nodeFlags) add(flags *pflag.FlagSet) {
-	flags.BoolVar(&n.fromNodes, "from-nodes", false, "also read the pods' network namespaces by a short-lived pod on each node")
+// add adds --probe, with its default, and the flags of the pods.
+func (n *nodeFlags) add(flags *pflag.FlagSet, byDefault bool) {
+	flags.BoolVar(&n.probe, "probe", byDefault, "also run a short-lived pod on each node, which reads what only the node has")
 	n.addPods(flags)
 }
 
-// addPods adds the flags of the pods.
+// addPods adds the flags of the pods that the command runs on nodes.
 func (n *nodeFlags) addPods(flags *pflag.FlagSet) {
-	addPodFlags(flags, &n.namespace, &n.image, &n.timeout)
+	flags.StringVar(&n.namespace, "probe-namespace", "nadra", "namespace of the pods that the command creates; it must exist and allow host access")
+	flags.StringVar(&n.image, "image", "", "image with nadra-node for the pods that the command creates (default the running driver's)")
+	flags.DurationVar(&n.timeout, "probe-timeout", time.Minute, "time limit for the pod of each node")
 }
 
-// addPodFlags adds the flags of pods that the command runs on nodes.
-func addPodFlags(flags *pflag.FlagSet, namespace, image *string, timeout *time.Duration) {
-	flags.StringVar(namespace, "probe-namespace", "nadra", "namespace of the pods that the command creates; it must exist and allow host access")
-	flags.StringVar(image, "image", "", "image with nadra-node for the pods that the command creates (default the running driver's)")
-	flags.DurationVar(timeout, "probe-timeout", time.Minute, "time limit for the pod of each node")
+// addOutputFile adds --output-file: what is written to a file that the user names.
+func addOutputFile(flags *pflag.FlagSet, name *string, file, what string) {
+	flags.StringVar(name, "output-file", file, "file for "+what)
 }
 
 // check rejects invalid values.
@@ -50,9 +50,9 @@ func (n *nodeFlags) check() error {
 	return nil
 }
 
-// runner returns a runner of pods on nodes, or nil without --from-nodes.
+// runner returns a runner of pods on nodes, or nil without --probe.
 func (n *nodeFlags) runner(ctx context.Context, kube kubernetes.Interface) (*nodepod.Runner, error) {
-	if !n.fromNodes {
+	if !n.probe {
 		return nil, nil
 	}
 	return n.pods(ctx, kube)

@@ -21,6 +21,8 @@ func TestReference(t *testing.T) {
 	var out strings.Builder
 	fmt.Fprintf(&out, "# kubectl nadra\n\n<!-- Made of the commands' help: go test ./internal/desk/cli -run TestReference -args -update -->\n\n"+
 		"`kubectl nadra` is a plugin of kubectl: the program `kubectl-nadra` in a directory of `PATH`. [Exit codes](exit-codes.md) are the same for all commands.\n\n"+
+		"`kubectl nadra completion` writes the completion of a shell for `kubectl-nadra`. For kubectl to complete `kubectl nadra`, put `kubectl_complete-nadra`,\n"+
+		"which is beside the program in a release, into a directory of `PATH`, too.\n\n"+
 		"```\n%s\n```\n", root.Long)
 	var write func(c *cobra.Command)
 	write = func(c *cobra.Command) {

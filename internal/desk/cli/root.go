@@ -6,6 +6,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"sync/atomic"
@@ -20,7 +21,7 @@ import (
 	_ "github.com/nadra-dev/nadra/internal/desk/cli/english" // before kubectl's libraries
 )
 
-// The exit codes, on which scripts rely. diff has kubectl's instead.
+// The exit codes, on which scripts rely. convert --diff has kubectl diff's instead.
 const (
 	CodeOK       = 0
 	CodeError    = 1
@@ -46,8 +47,8 @@ Exit codes:
   3  blockers, unless --fail-on=never
   4  refused or stopped because it would not be safe
   5  interrupted or paused; the state is saved
-diff has the exit codes of kubectl diff: 0 no differences, 1 differences, more for
-errors.`
+convert --diff has the exit codes of kubectl diff: 0 no differences, 1 differences,
+more for errors.`
 
 // How long an interrupted command may take to end: one that only reads files, and one that may have to
 // delete pods or to store its state.
@@ -59,9 +60,7 @@ const (
 // Run runs a command line and returns its exit code. When ctx ends, Run returns soon, even if the
 // command waits for a pipe that nobody writes to or reads from.
 func Run(ctx context.Context, args []string, streams genericiooptions.IOStreams) int {
-	// The errors of the libraries repeat their log messages.
-	klog.LogToStderr(false)
-	klog.SetOutput(io.Discard)
+	silence()
 	var connected atomic.Bool
 	root := newRoot(streams, &connected)
 	root.SetArgs(args)
@@ -88,6 +87,15 @@ func Run(ctx context.Context, args []string, streams genericiooptions.IOStreams)
 	}
 }
 
+// silence drops the log messages of the libraries, which their errors repeat.
+func silence() {
+	flags := flag.NewFlagSet("", flag.ContinueOnError)
+	klog.InitFlags(flags)
+	_ = flags.Set("stderrthreshold", "FATAL") // otherwise errors are on standard error in any case
+	klog.LogToStderr(false)
+	klog.SetOutput(io.Discard)
+}
+
 // newRoot returns the root command with all others. It sets connected once a command connects to a
 // cluster.
 func newRoot(streams genericiooptions.IOStreams, connected *atomic.Bool) *cobra.Command {
@@ -108,9 +116,10 @@ func newRoot(streams genericiooptions.IOStreams, connected *atomic.Bool) *cobra.
 	}
 	flags.AddFlags(root.PersistentFlags())
 	app := &app{IOStreams: streams, cluster: &clusterFlags{flags}}
+	root.SetUsageTemplate(usage(root.UsageTemplate()))
 	root.AddCommand(
-		app.scan(), app.convert(), app.diff(), app.explain(), app.get(), app.doctor(),
-		app.snapshot(), app.verify(), app.upgrade(), app.cleanup(), app.uninstall(), app.bundle(), app.version(),
+		app.scan(), app.convert(), app.explain(), app.get(), app.doctor(),
+		app.snapshot(), app.verify(), app.upgrade(), app.cleanup(), app.uninstall(), app.bundle(), app.version(), app.options(),
 	)
 	return root
 }
@@ -136,8 +145,8 @@ func exitCode(command *cobra.Command, err error, streams genericiooptions.IOStre
 	case errors.As(err, &exit):
 		return int(exit)
 	}
-	_, _ = fmt.Fprintln(streams.ErrOut, "error:", err)
-	if command.Name() == "diff" {
+	_, _ = fmt.Fprintln(streams.ErrOut, "error:", withRemedy(err))
+	if f := command.Flags().Lookup("diff"); f != nil && f.Changed {
 		return diffTrouble
 	}
 	return CodeError

@@ -3,8 +3,11 @@ package cli
 import (
 	"context"
 	"fmt"
+	"io"
+	"os"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/nadra-dev/nadra/internal/desk/doctor"
 	"github.com/nadra-dev/nadra/internal/desk/report"
@@ -25,7 +28,7 @@ Where Multus stays on nadra's nodes (--beside-multus, or what nadra's own flags 
 live cluster say), workloads are judged as nadra's webhook judges them there, and
 programs that will not see their networks are named.
 
-With --caps, a file of kubectl nadra doctor --probe --save, it also reports which
+With --caps, a file of kubectl nadra doctor --probe --output-file, it also reports which
 nodes lack a plugin or the master of a network. This needs no cluster.
 
 The baseline is the JSON of an earlier scan: its findings are not reported again
@@ -41,7 +44,7 @@ const scanExamples = `  # the live cluster
   # a page for decision makers
   kubectl nadra scan -A -o html > report.html
   # with the nodes' plugins and interfaces, and without the cluster
-  kubectl nadra doctor --probe --save caps.yaml
+  kubectl nadra doctor --probe --output-file caps.yaml
   kubectl nadra scan -R -f deploy/ --caps caps.yaml
   # in CI: fail on new findings
   kubectl nadra scan -R -f deploy/ -o sarif --baseline known.json --fail-on warning`
@@ -69,7 +72,7 @@ func (a *app) scan() *cobra.Command {
 	o.input = a.input(command)
 	o.format.addFlag(command, report.Scan.Names())
 	command.Flags().StringVar(&o.baseline, "baseline", "", "file with the JSON of an earlier scan, whose findings are left out")
-	command.Flags().StringVar(&o.caps, "caps", "", "file of doctor --probe --save, to check networks against the nodes' plugins and interfaces")
+	command.Flags().StringVar(&o.caps, "caps", "", "file of doctor --probe --output-file, to check networks against the nodes' plugins and interfaces")
 	o.failOn.addFlag(command.Flags())
 	return command
 }
@@ -100,10 +103,29 @@ func (o *scanOptions) run(ctx context.Context) error {
 	}
 	result := o.convert(set)
 	r := report.Build(report.Input{Source: set.Description, Files: set.FileCount(), Result: result, Baseline: baseline})
-	if err := report.Scan.Write(o.app.Out, o.format.value, r); err != nil {
+	if err := report.Scan.Write(onTerminal(o.app.Out), o.format.value, r); err != nil {
 		return err
 	}
 	return o.failOn.verdict(r.Summary.Findings.Warning, r.Summary.Findings.Blocker)
+}
+
+// terminal is a terminal with its width.
+type terminal struct {
+	io.Writer
+	width int
+}
+
+// Width implements report.Terminal.
+func (t terminal) Width() int { return t.width }
+
+// onTerminal adds the width of the terminal to standard output, if it is one.
+func onTerminal(w io.Writer) io.Writer {
+	if f, ok := w.(*os.File); ok {
+		if width, _, err := term.GetSize(int(f.Fd())); err == nil {
+			return terminal{w, width}
+		}
+	}
+	return w
 }
 
 // capabilities reads the file of --caps, if there is one.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"path/filepath"
 	"strconv"
 	"testing"
 
@@ -15,7 +16,12 @@ func TestScripts(t *testing.T) {
 		Dir:                "testdata/script",
 		RequireUniqueNames: true,
 		UpdateScripts:      golden.Update(),
-		Cmds:               map[string]func(*testscript.TestScript, bool, []string){"code": code},
+		Setup: func(e *testscript.Env) error {
+			repository, err := filepath.Abs("../..")
+			e.Setenv("REPOSITORY", repository)
+			return err
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"code": code},
 	})
 }
 

@@ -19,7 +19,7 @@ const snapshotHelp = `Record the networks of running pods: interfaces in their o
 MTUs, gateways, devices, who attached them, the devices of claims and the variables
 of device plugins. kubectl nadra verify --against compares them later.
 
-It only reads statuses. With --from-nodes a short-lived pod on each node also reads
+It only reads statuses. With --probe a short-lived pod on each node also reads
 the pods' network namespaces: links, addresses, routes of all tables, rules, virtual
 functions, sysctls, and environment variables about networks. It works on nodes of
 Multus and of nadra, changes nothing, and is always deleted again.
@@ -27,10 +27,10 @@ Multus and of nadra, changes nothing, and is always deleted again.
 Two snapshots of the same state differ only in their time.`
 
 const snapshotExamples = `  # before and after the migration
-  kubectl nadra snapshot -A --from-nodes --out before.json
-  kubectl nadra verify --against before.json --from-nodes
+  kubectl nadra snapshot -A --probe --output-file before.json
+  kubectl nadra verify --against before.json --probe
   # before nadra is installed, name the namespace and image of the pods
-  kubectl nadra snapshot -A --from-nodes --probe-namespace kube-system --image registry.example.com/nadra-node:v1
+  kubectl nadra snapshot -A --probe --probe-namespace kube-system --image registry.example.com/nadra-node:v1
   # from objects that kubectl printed
   kubectl get pods,replicasets,resourceclaims,net-attach-def -A -o json > objects.json
   kubectl nadra snapshot -f objects.json`
@@ -60,9 +60,9 @@ func (a *app) snapshot() *cobra.Command {
 	flags.BoolVarP(&o.files.Recursive, "recursive", "R", false, "also read the subdirectories of -f")
 	flags.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "record pods of all namespaces")
 	flags.StringVarP(&o.selector, "selector", "l", "", "record only pods with these labels")
-	flags.StringVar(&o.out, "out", "", "file to write to (default standard output)")
+	addOutputFile(flags, &o.out, "", "the snapshot (default standard output)")
 	flags.BoolVarP(&o.quiet, "quiet", "q", false, "print no totals and no progress")
-	o.nodes.add(flags)
+	o.nodes.add(flags, false)
 	return command
 }
 
@@ -104,8 +104,8 @@ func (o *snapshotOptions) take(ctx context.Context) (*snapshot.Snapshot, error) 
 		}
 		return o.takeLive(ctx, scope{namespace: namespace, selector: o.selector}, &o.nodes, o.quiet)
 	}
-	if o.allNamespaces || o.selector != "" || o.nodes.fromNodes {
-		return nil, errors.New("-A, -l and --from-nodes read the live cluster: leave them out with -f")
+	if o.allNamespaces || o.selector != "" || o.nodes.probe {
+		return nil, errors.New("-A, -l and --probe read the live cluster: leave them out with -f")
 	}
 	o.files.Stdin = o.In
 	set, err := o.files.Read(ctx)

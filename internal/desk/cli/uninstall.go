@@ -48,7 +48,7 @@ func (a *app) uninstall() *cobra.Command {
 	flags.Lookup("probe-namespace").Usage = "namespace of the driver, and of the pods that the command creates"
 	flags.StringVar(&o.stateNamespace, "controller-namespace", "nadra-system", "namespace of the controller")
 	flags.StringSliceVar(&o.exclude, "exclude-node", nil, "do not clean up these nodes, for example because they cannot be reached")
-	flags.StringVar(&o.dryRun, "dry-run", "none", "none, server (the API server checks all deletions), or client (only print them)")
+	o.dryRun.addFlag(flags, "client prints what would be deleted, and server has the API server check it, too; nothing is deleted", dryClient, dryServer)
 	flags.BoolVarP(&o.yes, "yes", "y", false, "do not ask for confirmation")
 	flags.DurationVar(&o.gateTimeout, "gate-timeout", defaultGate, "time limit for each wait")
 	o.drainTimeout = defaultGate // not a flag: nothing is drained
@@ -80,8 +80,8 @@ func (o *uninstallOptions) run(ctx context.Context) error {
 		}
 		return o.refusal(err)
 	}
-	if o.dryRun == "none" {
-		_, _ = fmt.Fprintln(o.Out, "nadra is removed.")
+	if !o.dryRun.on() {
+		_, _ = fmt.Fprintln(o.ErrOut, "nadra is removed.")
 	}
 	return nil
 }
@@ -113,11 +113,7 @@ func (o *uninstallOptions) uninstaller(ctx context.Context) (*uninstall.Uninstal
 	u := &uninstall.Uninstaller{
 		Kube: cluster.Kube, Dynamic: cluster.Dynamic,
 		Where:   uninstall.Namespaces{Driver: o.nodes.namespace, Controller: o.stateNamespace},
-		Exclude: o.exclude, Timeout: o.gateTimeout, Poll: podPoll,
-		Say: func(format string, args ...any) { _, _ = fmt.Fprintf(o.Out, format+"\n", args...) },
-	}
-	if o.dryRun != "none" {
-		u.DryRun = o.dryRun
+		Exclude: o.exclude, Timeout: o.gateTimeout, Poll: podPoll, DryRun: o.dryRun.mode(), Say: o.say(""),
 	}
 	config, err := o.cluster.config(giveKubeconfig)
 	if err != nil {

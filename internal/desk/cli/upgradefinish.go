@@ -29,11 +29,12 @@ func (a *app) upgradeFinish() *cobra.Command {
 	var remove bool
 	var multus []string
 	command := &cobra.Command{
-		Use:   "finish",
-		Short: "Check that nothing needs Multus any more, and remove it with --remove-multus",
-		Long:  upgradeFinishHelp,
-		Args:  cobra.NoArgs,
-		RunE:  func(command *cobra.Command, _ []string) error { return o.finish(command.Context(), multus, remove) },
+		Use:     "finish",
+		Short:   "Check that nothing needs Multus any more, and remove it with --remove-multus",
+		Long:    upgradeFinishHelp,
+		Example: "  # check; then see what would be removed, and remove it\n  kubectl nadra upgrade finish\n  kubectl nadra upgrade finish --remove-multus --dry-run=server\n  kubectl nadra upgrade finish --remove-multus",
+		Args:    cobra.NoArgs,
+		RunE:    func(command *cobra.Command, _ []string) error { return o.finish(command.Context(), multus, remove) },
 	}
 	o.add(command.Flags())
 	command.Flags().BoolVar(&remove, "remove-multus", false, "remove Multus if nothing needs it")
@@ -46,7 +47,8 @@ func (o *runFlags) finish(ctx context.Context, multus []string, remove bool) err
 	if err := o.check(); err != nil {
 		return err
 	}
-	readiness := doctorOptions{app: o.app, withProbe: true, namespace: o.nodes.namespace, image: o.nodes.image, timeout: o.nodes.timeout}
+	readiness := doctorOptions{app: o.app, pods: o.nodes}
+	readiness.pods.probe = true
 	caps, err := readiness.capabilities(ctx)
 	if err != nil {
 		return err
@@ -80,6 +82,7 @@ func (o *runFlags) finish(ctx context.Context, multus []string, remove bool) err
 		_, _ = fmt.Fprintln(o.Out, adopted.Text(time.Now()))
 	}
 	if !remove {
+		_, _ = fmt.Fprintln(o.ErrOut, "Next, remove Multus, after which there is no rollback: kubectl nadra upgrade finish --remove-multus")
 		return nil
 	}
 	if err := o.confirm("Remove Multus?"); err != nil {
@@ -113,13 +116,9 @@ func (o *runFlags) remove(ctx context.Context, p planOptions, caps doctor.Capabi
 		return err
 	}
 	removal := upgrade.Removal{
-		Cluster: upgrade.Cluster{Kube: store.Kube},
-		Say:     func(format string, args ...any) { _, _ = fmt.Fprintf(o.Out, format+"\n", args...) },
+		Cluster: upgrade.Cluster{Kube: store.Kube}, Say: o.say(""), DryRun: o.dryRun.mode(),
 	}
-	if o.dryRun != "none" {
-		removal.DryRun = o.dryRun
-	}
-	if err := removal.Remove(ctx, refs); err != nil || o.dryRun != "none" {
+	if err := removal.Remove(ctx, refs); err != nil || o.dryRun.on() {
 		return err
 	}
 	return store.Forget(ctx)

@@ -22,16 +22,23 @@ import (
 )
 
 const upgradeRunHelp = `Run a plan, one wave at a time. nadra becomes the owner of the wave's namespaces.
-Each node of the wave is cordoned and drained of pods with networks of Multus; then
-Multus is disabled on the node, nadra becomes its owner, canaries test the networks,
-and the node is uncordoned. At the end of a wave, as many pods must be ready as before.
+Each node of the wave is cordoned; a pod on it checks that nadra can adopt what Multus
+has attached there; then Multus is disabled on the node, nadra becomes its owner and
+adopts these networks, canaries test the networks, and the node is uncordoned. Pods run
+on: none is evicted or restarted. At the end of a wave, as many pods must be ready as
+before.
+
+With --drain, or a plan that says so, the pods with networks of Multus are evicted
+instead, within their PodDisruptionBudgets, and get their networks from nadra when they
+start again.
 
 Beside Multus on one node, no node changes. For each namespace of the wave, canaries
 test its networks; then nadra becomes its owner, its Deployments, StatefulSets and
 DaemonSets are restarted by a rollout, one after the other, and a snapshot of its pods
 is compared with one from before. A rollout does not ask PodDisruptionBudgets.
 
-A step that does not finish stops the upgrade; the error names what it waited for.
+Each step is a line on standard error. A step that does not finish stops the upgrade;
+the error names what it waited for.
 The state is kept in the cluster: after an interruption at any point the same
 command, or resume, continues. Only one upgrade can run at a time.
 
@@ -40,8 +47,11 @@ A plan that has blockers in the current cluster is refused.
 With --wave the run ends after that wave. Start it from cron or a pipeline to move only
 at certain times, or between checks of your own.`
 
-const upgradeRunExamples = `  kubectl nadra upgrade plan > plan.yaml
+const upgradeRunExamples = `  # what would be done; the API server checks it
+  kubectl nadra upgrade plan > plan.yaml
   kubectl nadra upgrade run -f plan.yaml --dry-run=server
+  # all waves
+  kubectl nadra upgrade run -f plan.yaml
   # only the first wave; check the result, and continue
   kubectl nadra upgrade run -f plan.yaml --wave wave-1
   kubectl nadra upgrade status
@@ -55,7 +65,7 @@ type runFlags struct {
 	*app
 	nodes                     nodeFlags
 	stateNamespace, confDir   string
-	dryRun                    string
+	dryRun                    dryRunFlag
 	force, yes, noCanary      bool
 	drainTimeout, gateTimeout time.Duration
 }
@@ -65,7 +75,7 @@ func (o *runFlags) add(flags *pflag.FlagSet) {
 	o.nodes.addPods(flags)
 	o.addStateNamespace(flags)
 	flags.StringVar(&o.confDir, "cni-conf-dir", "", "directory of CNI configurations of the nodes' container runtimes (default that of the driver's --cni-conf-dir)")
-	flags.StringVar(&o.dryRun, "dry-run", "none", "none, server (the API server checks all changes), or client (only print them)")
+	o.dryRun.addFlag(flags, "client prints what would be done, and server has the API server check the changes, too; none is made", dryClient, dryServer)
 	flags.BoolVar(&o.force, "force", false, "delete pods that no controller recreates")
 	flags.BoolVarP(&o.yes, "yes", "y", false, "do not ask for confirmation")
 	flags.BoolVar(&o.noCanary, "no-canary", false, "do not test networks by canaries on a node that has moved")
@@ -80,9 +90,6 @@ func (o *runFlags) addStateNamespace(flags *pflag.FlagSet) {
 
 // check rejects invalid values.
 func (o *runFlags) check() error {
-	if !slices.Contains([]string{"none", "server", "client"}, o.dryRun) {
-		return fmt.Errorf("reading --dry-run %q: use one of none, server, client", o.dryRun)
-	}
 	if o.drainTimeout <= 0 || o.gateTimeout <= 0 {
 		return fmt.Errorf("--drain-timeout is %s and --gate-timeout is %s: both must be more than zero", o.drainTimeout, o.gateTimeout)
 	}
@@ -109,18 +116,20 @@ func (o *runFlags) runner(ctx context.Context, store upgrade.Store) (*upgrade.Ru
 	out := &upgrade.Runner{
 		Kube: store.Kube, Store: store, Nodes: *pods, ConfDir: confDir, Kept: kept, MultusDir: driver.Flag("multus-cni-dir", "/var/lib/cni/multus"), Force: o.force,
 		DrainTimeout: o.drainTimeout, GateTimeout: o.gateTimeout, Poll: podPoll,
-		Say: func(format string, args ...any) {
-			_, _ = fmt.Fprintf(o.Out, time.Now().Format("15:04:05 ")+format+"\n", args...)
-		},
-	}
-	if o.dryRun != "none" {
-		out.DryRun = o.dryRun
+		DryRun: o.dryRun.mode(), Say: o.say(time.TimeOnly + " "),
 	}
 	if !o.noCanary {
 		out.Verify, out.VerifyNamespace = o.canaries(), o.namespaceCanaries()
 	}
 	out.Snapshots = o.snapshots()
 	return out, nil
+}
+
+// say returns a function that prints a line of progress, with the time in a format.
+func (o *runFlags) say(clock string) func(format string, args ...any) {
+	return func(format string, args ...any) {
+		_, _ = fmt.Fprintf(o.ErrOut, "%s%s%s\n", time.Now().Format(clock), fmt.Sprintf(format, args...), o.dryRun.note())
+	}
 }
 
 // multusDirs returns the directory in which the runtime reads Multus' configuration, and the one
@@ -131,7 +140,7 @@ func multusDirs(driver *doctor.Nadra, confDir string) (conf, kept string) {
 
 // confirm asks for confirmation at a terminal, and requires --yes without one.
 func (o *runFlags) confirm(question string) error {
-	if o.yes || o.dryRun != "none" {
+	if o.yes || o.dryRun.on() {
 		return nil
 	}
 	if err := o.askable(); err != nil {
@@ -169,7 +178,7 @@ func (o *runFlags) carryOut(ctx context.Context, do func(context.Context, *upgra
 		return err
 	}
 	alone := func(ctx context.Context) error { return do(ctx, runner) }
-	if o.dryRun != "none" {
+	if o.dryRun.on() {
 		err = alone(ctx)
 	} else {
 		err = store.Alone(ctx, identity(), alone)
@@ -264,7 +273,7 @@ func (o *runFlags) stateOf(ctx context.Context, store upgrade.Store) (*upgrade.S
 		return nil, err
 	case state.Target != "":
 		return nil, fmt.Errorf("%s is being rolled back: kubectl nadra upgrade resume continues the rollback", state.Target)
-	case o.dryRun == "none":
+	case !o.dryRun.on():
 		err = store.Pause(ctx, false) // run ends a pause
 	}
 	return state, err

@@ -16,9 +16,10 @@ func (a *app) upgradeStatus() *cobra.Command {
 	o := &runFlags{app: a}
 	var format formatFlag
 	command := &cobra.Command{
-		Use:   "status",
-		Short: "Show the progress of the upgrade",
-		Args:  cobra.NoArgs,
+		Use:     "status",
+		Short:   "Show the progress of the upgrade",
+		Example: "  kubectl nadra upgrade status\n  kubectl nadra upgrade status -o json",
+		Args:    cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			store, err := o.store()
 			if err != nil {
@@ -59,9 +60,10 @@ func (o *runFlags) adopted(ctx context.Context, store upgrade.Store, plan *upgra
 func (a *app) upgradePause() *cobra.Command {
 	o := &runFlags{app: a}
 	command := &cobra.Command{
-		Use:   "pause",
-		Short: "Pause a running upgrade before its next step",
-		Args:  cobra.NoArgs,
+		Use:     "pause",
+		Short:   "Pause a running upgrade before its next step",
+		Example: "  kubectl nadra upgrade pause\n  kubectl nadra upgrade resume",
+		Args:    cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			store, err := o.store()
 			if err != nil {
@@ -74,13 +76,25 @@ func (a *app) upgradePause() *cobra.Command {
 	return command
 }
 
+const upgradeResumeHelp = `Continue an upgrade, or a rollback, that was paused, stopped or interrupted, on any
+machine. The plan is the one that the cluster keeps. It goes on to the last wave; to
+end after one, use upgrade run --wave.`
+
+const upgradeResumeExamples = `  # after --wave, a pause, or a repaired cause of a stop
+  kubectl nadra upgrade status
+  kubectl nadra upgrade resume
+  # without a question, in a pipeline
+  kubectl nadra upgrade resume --yes --gate-timeout 15m`
+
 func (a *app) upgradeResume() *cobra.Command {
 	o := &runFlags{app: a}
 	command := &cobra.Command{
-		Use:   "resume",
-		Short: "Continue an upgrade, or a rollback, that was paused, stopped or interrupted",
-		Args:  cobra.NoArgs,
-		RunE:  func(command *cobra.Command, _ []string) error { return o.resume(command.Context()) },
+		Use:     "resume",
+		Short:   "Continue an upgrade, or a rollback, that was paused, stopped or interrupted",
+		Long:    upgradeResumeHelp,
+		Example: upgradeResumeExamples,
+		Args:    cobra.NoArgs,
+		RunE:    func(command *cobra.Command, _ []string) error { return o.resume(command.Context()) },
 	}
 	o.add(command.Flags())
 	return command
@@ -124,15 +138,25 @@ to let the workload move again.
 Beside Multus on one node, a namespace gets its former label, and its workloads are
 restarted by a rollout; no node changes.`
 
+const upgradeRollbackExamples = `  # one node; see first what would be done
+  kubectl nadra upgrade rollback --node node-a --dry-run=server
+  kubectl nadra upgrade rollback --node node-a
+  # the pods of a namespace, or of one workload
+  kubectl nadra upgrade rollback -n core5g
+  kubectl nadra upgrade rollback --pod core5g/smf-7d9c5b8f4-x2x7p
+  # everything
+  kubectl nadra upgrade rollback --all`
+
 func (a *app) upgradeRollback() *cobra.Command {
 	o := &runFlags{app: a}
 	var node, pod string
 	var all bool
 	command := &cobra.Command{
-		Use:   "rollback (--node NODE | -n NAMESPACE | --pod NAMESPACE/NAME | --all)",
-		Short: "Move a node, a namespace, a workload or everything back to Multus",
-		Long:  upgradeRollbackHelp,
-		Args:  cobra.NoArgs,
+		Use:     "rollback (--node NODE | -n NAMESPACE | --pod NAMESPACE/NAME | --all)",
+		Short:   "Move a node, a namespace, a workload or everything back to Multus",
+		Long:    upgradeRollbackHelp,
+		Example: upgradeRollbackExamples,
+		Args:    cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			target, err := o.target(node, pod, all)
 			if err != nil {
@@ -182,7 +206,7 @@ func (o *runFlags) rollBack(ctx context.Context, target string) error {
 		if err != nil {
 			return err
 		}
-		if o.dryRun == "none" {
+		if !o.dryRun.on() {
 			if err := r.Store.Pause(ctx, false); err != nil {
 				return err
 			}

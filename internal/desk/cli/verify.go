@@ -28,7 +28,7 @@ owner of their namespace. They use addresses while they run; --dry-run prints ho
 many. They are always deleted again.`
 
 const verifyExamples = `  # the difference after the migration, with pods on the nodes
-  kubectl nadra verify --against before.json --from-nodes
+  kubectl nadra verify --against before.json --probe
   # in a pipeline
   kubectl nadra verify --against before.json --now after.json --fail-on warning
   # ignore intended changes
@@ -68,7 +68,7 @@ func (a *app) verify() *cobra.Command {
 	flags.BoolVar(&o.strict, "strict", false, "also count expected differences: exit code 2 if there are any")
 	o.format.addFlag(command, report.Verify.Names())
 	flags.BoolVarP(&o.quiet, "quiet", "q", false, "print no progress")
-	o.look.add(flags)
+	o.look.add(flags, false)
 	o.canary.add(flags)
 	o.failOn.addFlag(flags)
 	return command
@@ -78,10 +78,10 @@ func (o *verifyOptions) check() error {
 	switch {
 	case o.canary.on == (o.against != ""):
 		return errors.New("use either --against, with a snapshot, or --canary")
-	case o.now != "" && (o.canary.on || o.look.fromNodes):
-		return errors.New("--now compares a file: leave out --canary and --from-nodes")
-	case o.canary.on && (o.look.fromNodes || o.strict || len(o.ignore) > 0):
-		return errors.New("--from-nodes, --strict and --ignore need --against: leave them out with --canary")
+	case o.now != "" && (o.canary.on || o.look.probe):
+		return errors.New("--now compares a file: leave out --canary and --probe")
+	case o.canary.on && (o.look.probe || o.strict || len(o.ignore) > 0):
+		return errors.New("--probe, --strict and --ignore need --against: leave them out with --canary")
 	case !o.canary.on && o.canary.set():
 		return errors.New("-l, --nad, --canary-namespace, --canary-timeout, --parallel, --per-node and --dry-run need --canary: leave them out with --against")
 	}

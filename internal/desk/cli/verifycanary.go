@@ -16,12 +16,13 @@ import (
 
 // canaryFlags are the flags of verify --canary.
 type canaryFlags struct {
-	on, allNamespaces, dryRun bool
-	selector, namespace       string
-	nads                      []string
-	timeout                   time.Duration
-	parallel, perNode         int
-	flags                     *pflag.FlagSet
+	on, allNamespaces   bool
+	dryRun              dryRunFlag
+	selector, namespace string
+	nads                []string
+	timeout             time.Duration
+	parallel, perNode   int
+	flags               *pflag.FlagSet
 }
 
 // canaryOnly lists the flags that need --canary.
@@ -38,7 +39,7 @@ func (c *canaryFlags) add(flags *pflag.FlagSet) {
 	flags.DurationVar(&c.timeout, "canary-timeout", 2*time.Minute, "time limit until a canary is ready")
 	flags.IntVar(&c.parallel, "parallel", 20, "number of canaries at a time; those of one network always run together")
 	flags.IntVar(&c.perNode, "per-node", 1, "number of canaries of a network on each node")
-	flags.BoolVar(&c.dryRun, "dry-run", false, "print the canaries and the number of addresses that they use, and run none")
+	c.dryRun.addFlag(flags, "client prints the canaries and the number of addresses that they use, and runs none", dryClient)
 }
 
 // set reports whether a flag that needs --canary is set.
@@ -87,7 +88,7 @@ func (o *verifyOptions) runCanaries(ctx context.Context) error {
 	switch {
 	case err == nil:
 		settings.Image = image
-	case !o.canary.dryRun: // a dry run needs no image
+	case !o.canary.dryRun.on(): // a dry run needs no image
 		return err
 	}
 	if driver != nil {
@@ -97,7 +98,7 @@ func (o *verifyOptions) runCanaries(ctx context.Context) error {
 		NADs: nads, Offers: offers.Networks, Pools: offers.Pools, Nodes: o.nodes, PerNode: o.canary.perNode, Settings: settings,
 	})
 	plan.Source = "cluster " + o.cluster.contextName()
-	if o.canary.dryRun {
+	if o.canary.dryRun.on() {
 		return report.CanaryPlan.Write(o.Out, o.format.value, plan)
 	}
 	progress := newProgress(o.ErrOut, o.quiet)

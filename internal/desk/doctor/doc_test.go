@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestSavedIsRead checks that --from reads the output of --save.
+// TestSavedIsRead checks that --from reads the output of --output-file.
 func TestSavedIsRead(t *testing.T) {
 	want := ready()
 	want.Gaps = []Gap{{Part: PartConfig, Node: "node-1", Reason: "no", Remedy: "a right"}}
@@ -31,7 +31,7 @@ func TestParseCapabilities(t *testing.T) {
 		"another kind":    {"apiVersion: nadra.dev/v1alpha1\nkind: ScanReport\n", `"ScanReport"`},
 		"another version": {"apiVersion: nadra.dev/v2\nkind: ClusterCapabilities\n", `"nadra.dev/v2"`},
 		"no YAML":         {"a: [", "yaml"},
-		"no object":       {"- a\n", "doctor --save"},
+		"no object":       {"- a\n", "doctor --output-file"},
 		"a node twice":    {head + "nodes: [{name: a}, {name: a}]\n", "node a "},
 		"a nameless node": {head + "nodes: [{}]\n", "nodes[0] "},
 		"of another type": {head + "nodes: {}\n", "nodes"},

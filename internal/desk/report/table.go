@@ -16,13 +16,22 @@ import (
 // an item.
 const listed, cellWidth = 3, 60
 
+// fileColumn is the last column of tables about files. unlimited is the room of a line that is on no terminal.
+const (
+	fileColumn = "FILE"
+	unlimited  = 400
+)
+
 // writeTable writes the default format: the workloads, other objects with findings, what the
 // codes mean in a line each, and the totals.
 func writeTable(w io.Writer, r *Report) error {
-	s := sheet{w: w}
+	s := sheet{w: w, width: unlimited}
+	if t, fits := w.(Terminal); fits {
+		s.width = t.Width()
+	}
 	file := ""
 	if slices.ContainsFunc(r.Workloads, func(w Workload) bool { return w.Position.Line > 0 }) { // not of a cluster
-		file = "\tFILE"
+		file = "\t" + fileColumn
 	}
 	placed := func(cells []string, p translate.Position) []string {
 		if file == "" {
@@ -51,11 +60,20 @@ func writeTable(w io.Writer, r *Report) error {
 	return s.err
 }
 
+// Terminal is a writer to a terminal, which has room for a number of characters in a line.
+type Terminal interface {
+	io.Writer
+	Width() int
+}
+
 // sheet writes tables with an empty line between them.
 type sheet struct {
 	w     io.Writer
 	began bool
 	err   error
+	// width is the room of a line; 0 means any. without is set if FILE was left out because of it.
+	width   int
+	without bool
 }
 
 // println writes a line.
@@ -79,18 +97,59 @@ func (s *sheet) table(header string, n int, row func(int) []string) {
 		return
 	}
 	s.gap()
-	t := tabwriter.NewWriter(&trimmed{w: s.w}, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(t, header)
+	t := tabwriter.NewWriter(&trimmed{w: s.w}, 0, 8, columnGap, ' ', 0)
+	rows := [][]string{strings.Split(header, "\t")}
 	for i := range n {
 		cells := row(i)
 		for i, c := range cells {
 			cells[i] = dash(visible(c))
 		}
+		rows = append(rows, cells)
+	}
+	for _, cells := range s.fitted(rows) {
 		fmt.Fprintln(t, strings.Join(cells, "\t"))
 	}
 	if err := t.Flush(); s.err == nil {
 		s.err = err
 	}
+}
+
+// columnGap is the number of blanks between columns, and narrow the width to which cells may be shortened.
+const columnGap, narrow = 2, 12
+
+// fitted returns the rows of a table that fit into a line: without the column FILE, or with shorter cells. A file's
+// name is whole or absent.
+func (s *sheet) fitted(rows [][]string) [][]string {
+	total := func(limit int) int {
+		sum := -columnGap
+		for column := range rows[0] {
+			widest := 0
+			for _, cells := range rows {
+				widest = max(widest, utf8.RuneCountInString(cells[column]))
+			}
+			sum += min(widest, limit) + columnGap
+		}
+		return sum
+	}
+	if s.width == 0 || total(s.width) <= s.width {
+		return rows
+	}
+	if last := len(rows[0]) - 1; rows[0][last] == fileColumn {
+		s.without = true
+		for i := range rows {
+			rows[i] = rows[i][:last]
+		}
+	}
+	limit := s.width
+	for limit > narrow && total(limit) > s.width {
+		limit--
+	}
+	for _, cells := range rows {
+		for i, c := range cells {
+			cells[i] = cutTo(c, limit)
+		}
+	}
+	return rows
 }
 
 // legend writes what the codes mean.
@@ -107,6 +166,9 @@ func (s *sheet) totals(r *Report) {
 	s.println(inputSentence(r))
 	for _, line := range outcome(r) {
 		s.println(line)
+	}
+	if s.without {
+		s.println("The files do not fit into the line: -o wide shows them.")
 	}
 	if all := groups(r.Findings); len(all) > 0 {
 		s.println("What a code means: kubectl nadra explain " + cut(string(all[0].Code)))
@@ -136,17 +198,12 @@ func worst(findings []Finding) translate.Severity {
 	return out
 }
 
-// fileOf returns the end of a file's name, which tells more than its beginning, and the line. Objects of a
-// cluster have no file.
+// fileOf returns a file's name and the line. Objects of a cluster have no file.
 func fileOf(p translate.Position) string {
 	if p.Line == 0 {
 		return ""
 	}
-	name := []rune(visible(p.File))
-	if len(name) > cellWidth {
-		name = append([]rune("…"), name[len(name)-cellWidth+1:]...)
-	}
-	return fmt.Sprintf("%s:%d", string(name), p.Line)
+	return fmt.Sprintf("%s:%d", p.File, p.Line)
 }
 
 // withPods adds the number of pods to a name.
@@ -175,9 +232,12 @@ func joined(items []string, each func(string) string) string {
 }
 
 // cut shortens a text to the width of a cell.
-func cut(s string) string {
-	if s = visible(s); utf8.RuneCountInString(s) > cellWidth {
-		return string([]rune(s)[:cellWidth-1]) + "…"
+func cut(s string) string { return cutTo(visible(s), cellWidth) }
+
+// cutTo returns at most limit characters of a text.
+func cutTo(s string, limit int) string {
+	if utf8.RuneCountInString(s) > limit {
+		return string([]rune(s)[:limit-1]) + "…"
 	}
 	return s
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/nadra-dev/nadra/internal/desk/inspect"
 )
 
-// nameLabel marks the short-lived pods of `verify --canary` and of --from-nodes, which
+// nameLabel marks the short-lived pods of `verify --canary` and of --probe, which
 // snapshots leave out.
 const nameLabel = "app.kubernetes.io/name"
 

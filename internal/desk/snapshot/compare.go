@@ -123,7 +123,7 @@ func (c *comparison) missing(pod *Pod) {
 // notObserved records once that only the first snapshot has observations of nodes.
 func (c *comparison) notObserved() {
 	if len(c.was.Nodes) > 0 && len(c.now.Nodes) == 0 {
-		c.add(NotCompared, Difference{Message: "the snapshot was taken with --from-nodes: verify with --from-nodes, too"})
+		c.add(NotCompared, Difference{Message: "the snapshot was taken with --probe: verify with --probe, too"})
 	}
 }
 

@@ -30,7 +30,7 @@ var changes = []struct {
 	}},
 	{HostNetwork, "hostNetwork … false … true", nil, func(s *Snapshot) { s.Pods[0].HostNetwork = true }},
 	{PodEnded, "it does not run now", nil, func(s *Snapshot) { s.Pods = s.Pods[:1] }},
-	{NotCompared, "--from-nodes", nil, func(s *Snapshot) { s.Nodes, s.Pods[0].Observed = nil, nil }},
+	{NotCompared, "--probe", nil, func(s *Snapshot) { s.Nodes, s.Pods[0].Observed = nil, nil }},
 	{NotCompared, "no image", nil, func(s *Snapshot) {
 		s.Nodes[0].Errors, s.Pods[0].Observed = []string{"no image"}, nil
 	}},

@@ -49,9 +49,9 @@ var rules = []Rule{
 	},
 	{
 		NotCompared, Warning, "Something could not be compared",
-		"One snapshot lacks what the other has: a node could not be inspected, or --from-nodes was not used.",
+		"One snapshot lacks what the other has: a node could not be inspected, or --probe was not used.",
 		"Differences there remain unnoticed.",
-		"Take both snapshots with --from-nodes, and make sure that pods can run on the nodes (--probe-namespace, --image).",
+		"Take both snapshots with --probe, and make sure that pods can run on the nodes (--probe-namespace, --image).",
 	},
 	{
 		NetworkMissing, Blocker, "A pod lacks a network",
@@ -129,7 +129,7 @@ var rules = []Rule{
 		SubnetUnknown, Warning, "An address changed",
 		"Neither the network's configuration nor a claim nor a node shows the subnet of the addresses.",
 		"It is unknown whether the subnet is the same.",
-		"Take both snapshots with --from-nodes, which record the prefix lengths, or compare by hand.",
+		"Take both snapshots with --probe, which record the prefix lengths, or compare by hand.",
 	},
 	{
 		AddressFewer, Blocker, "An interface lost an address",

@@ -29,6 +29,8 @@ type Files struct {
 	// Kustomize is the folder of a kustomization to build.
 	Kustomize string
 	Stdin     io.Reader
+	// LeaveOut, unless nil, is called with what is not read in a folder, and why.
+	LeaveOut func(name, why string)
 }
 
 // extensions are the extensions of files that kubectl reads in a folder.
@@ -148,7 +150,11 @@ func (f Files) hint() error {
 	return errors.New("use -R to read its subfolders")
 }
 
-// readFolder reads the manifests of a folder. It follows symbolic links to files inside of it.
+// gitFolder has what git keeps about a repository, and no manifests.
+const gitFolder = ".git"
+
+// readFolder reads the manifests of a folder. It follows symbolic links to files inside of it, and not those to
+// folders, whose files it may have already.
 func (f Files) readFolder(folder string) ([]File, error) {
 	root, err := os.OpenRoot(folder)
 	if err != nil {
@@ -160,11 +166,16 @@ func (f Files) readFolder(folder string) ([]File, error) {
 		switch {
 		case err != nil:
 			return fmt.Errorf("reading %s: %w", folder, err)
-		case entry.IsDir() && rel != "." && (!f.Recursive || strings.HasPrefix(entry.Name(), ".")):
+		case entry.IsDir() && rel != "." && (!f.Recursive || entry.Name() == gitFolder):
 			return fs.SkipDir
 		case entry.IsDir() && strings.Count(rel, "/") >= maxDepth:
 			return fmt.Errorf("reading %s: %s has more than %d levels: name its subfolders", folder, rel, maxDepth)
-		case entry.IsDir() || !slices.Contains(extensions, path.Ext(rel)):
+		case entry.IsDir():
+			return nil
+		case f.Recursive && f.LeaveOut != nil && linksToFolder(root, rel, entry):
+			f.LeaveOut(filepath.Join(folder, filepath.FromSlash(rel)), "it is a symbolic link to a folder: name the folder with -f, too")
+			return nil
+		case !slices.Contains(extensions, path.Ext(rel)):
 			return nil
 		}
 		data, err := ReadInside(root, filepath.FromSlash(rel))
@@ -176,6 +187,15 @@ func (f Files) readFolder(folder string) ([]File, error) {
 		return checkTotal(out)
 	})
 	return out, err
+}
+
+// linksToFolder reports whether a file of a folder is a symbolic link to another folder.
+func linksToFolder(root *os.Root, rel string, entry fs.DirEntry) bool {
+	if entry.Type()&fs.ModeSymlink == 0 {
+		return false
+	}
+	info, err := os.Stat(filepath.Join(root.Name(), filepath.FromSlash(rel)))
+	return err == nil && info.IsDir()
 }
 
 // checkTotal refuses more files, or more bytes, than a command reads.

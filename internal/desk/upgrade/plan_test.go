@@ -14,18 +14,19 @@ import (
 )
 
 // sample plans the move of the cluster in testdata.
-func sample(t *testing.T) *Plan {
+func sample(t *testing.T) *Plan { return planned(t, true) }
+
+// planned returns a plan for the cluster of testdata, which evicts pods or adopts their networks.
+func planned(t *testing.T, drain bool) *Plan {
 	t.Helper()
 	f := readObjects(t, "testdata/cluster.yaml").Facts("topology.kubernetes.io/zone", []MultusRef{{Namespace: "kube-system", DaemonSet: "kube-multus-ds"}})
 	f.Source = "cluster lab"
-	return NewPlan(f, Options{DomainLabel: "topology.kubernetes.io/zone", Drain: true})
+	return NewPlan(f, Options{DomainLabel: "topology.kubernetes.io/zone", Drain: drain})
 }
 
 // TestPlanKeepsPods checks that a plan that does not drain evicts no pod, and says which stay.
 func TestPlanKeepsPods(t *testing.T) {
-	f := readObjects(t, "testdata/cluster.yaml").Facts("topology.kubernetes.io/zone", []MultusRef{{Namespace: "kube-system", DaemonSet: "kube-multus-ds"}})
-	f.Source = "cluster lab"
-	p := NewPlan(f, Options{DomainLabel: "topology.kubernetes.io/zone"})
+	p := planned(t, false)
 	if p.Summary.Evictions != 0 || p.Summary.Adopted != sample(t).Summary.Evictions || p.Summary.Blockers > 0 {
 		t.Errorf("%s; problems %+v", p.Summary, p.Problems)
 	}
@@ -101,7 +102,7 @@ func FuzzParsePlan(f *testing.F) {
 // The pages show the sample plan and the table of rules.
 func TestDocs(t *testing.T) {
 	for page, part := range map[string]struct{ name, text string }{
-		"upgrade.md":          {"plan", "````markdown\n" + string(sample(t).Markdown()) + "````\n"},
+		"upgrade.md":          {"plan", "````markdown\n" + string(planned(t, false).Markdown()) + "````\n"},
 		"upgrade-blockers.md": {"rules", rulesTable()},
 	} {
 		path := filepath.Join("..", "..", "..", "docs", "migrate", page)

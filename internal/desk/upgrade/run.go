@@ -69,12 +69,27 @@ func (r *run) waves(ctx context.Context, upTo string) (Phase, error) {
 		if err := r.wave(ctx, i); err != nil {
 			return "", err
 		}
-		if w.Name == upTo && i < len(r.plan.Waves)-1 {
-			r.state.Reason = "it ran up to " + upTo + ", as --wave asks"
+		if r.endsWith(i, upTo) {
 			return Paused, nil
 		}
 	}
 	return Done, nil
+}
+
+// endsWith says what comes next after the wave of --wave and after the last one, and reports whether the run ends
+// before the others.
+func (r *run) endsWith(wave int, upTo string) bool {
+	switch last := wave == len(r.plan.Waves)-1; {
+	case last && r.plan.BesideMultus:
+		r.say("all waves have moved. Next: kubectl nadra verify --against compares with a snapshot")
+	case last:
+		r.say("all waves have moved. Next: kubectl nadra verify --against compares with a snapshot, and kubectl nadra upgrade finish checks whether anything needs Multus")
+	case r.plan.Waves[wave].Name == upTo:
+		r.state.Reason = "it ran up to " + upTo + ", as --wave asks"
+		r.say("%s has moved. Next: kubectl nadra upgrade status shows the progress, and kubectl nadra upgrade resume moves the others", upTo)
+		return true
+	}
+	return false
 }
 
 // rolloutWaves moves the namespaces of each wave, one after the other.
@@ -90,8 +105,7 @@ func (r *run) rolloutWaves(ctx context.Context, upTo string) (Phase, error) {
 				return "", err
 			}
 		}
-		if w.Name == upTo && i < len(r.plan.Waves)-1 {
-			r.state.Reason = "it ran up to " + upTo + ", as --wave asks"
+		if r.endsWith(i, upTo) {
 			return Paused, nil
 		}
 	}
