@@ -19,7 +19,7 @@ import (
 var budget = []struct {
 	of   string
 	most int
-}{{lines, 73_000}, {tokens, 426_000}, {packages, 64}, {exported, 2_020}}
+}{{lines, 74_500}, {tokens, 436_000}, {packages, 64}, {exported, 2_040}}
 
 // The weights of the product. Tokens are those of the Go language, without comments, so that neither long lines nor
 // short comments make it lighter.

@@ -17,7 +17,7 @@ func TestScripts(t *testing.T) {
 		RequireUniqueNames: true,
 		UpdateScripts:      golden.Update(),
 		Setup: func(e *testscript.Env) error {
-			repository, err := filepath.Abs("../..")
+			repository, err := filepath.Abs("../../..")
 			e.Setenv("REPOSITORY", repository)
 			return err
 		},

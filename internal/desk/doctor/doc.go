@@ -19,7 +19,7 @@ const (
 	ReportKind       = "DoctorReport"
 )
 
-// ParseCapabilities parses the output of --save, as YAML or JSON. It ignores unknown fields,
+// ParseCapabilities parses the output of --output-file, as YAML or JSON. It ignores unknown fields,
 // which a newer version may have.
 func ParseCapabilities(text []byte) (Capabilities, error) {
 	var c Capabilities
@@ -29,10 +29,10 @@ func ParseCapabilities(text []byte) (Capabilities, error) {
 	}
 	var head struct{ APIVersion, Kind string }
 	if err := json.Unmarshal(content, &head); err != nil {
-		return c, fmt.Errorf("the file is not the output of doctor --save: %w", err)
+		return c, fmt.Errorf("the file is not the output of doctor --output-file: %w", err)
 	}
 	if head.APIVersion != APIVersion || head.Kind != CapabilitiesKind {
-		return c, fmt.Errorf("the file is %q %q, not %s %s: write it with doctor --save", head.APIVersion, head.Kind, APIVersion, CapabilitiesKind)
+		return c, fmt.Errorf("the file is %q %q, not %s %s: write it with doctor --output-file", head.APIVersion, head.Kind, APIVersion, CapabilitiesKind)
 	}
 	if err := json.Unmarshal(content, &c); err != nil {
 		return c, err
@@ -55,7 +55,7 @@ func (c *Capabilities) validate() error {
 	return nil
 }
 
-// YAML returns the capabilities in the form of --save.
+// YAML returns the capabilities in the form of --output-file.
 func (c *Capabilities) YAML() ([]byte, error) {
 	text, err := yaml.Marshal(c)
 	if err != nil {
