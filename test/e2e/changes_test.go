@@ -13,6 +13,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/test/cluster"
 	"github.com/nadra-dev/nadra/test/lab"
@@ -50,6 +51,7 @@ func TestSlicesFollowTheNode(t *testing.T) {
 	}
 	f.sh("ip link del lan7")
 	f.Eventually(2*time.Minute, absent)
+	f.Eventually(time.Minute, f.event("blue", reason.EventNetworkUnavailable, 1, lab.Code(reason.MasterMissing), f.node.Name(), "lan7"))
 	f.Must(f.updateNAD("blue", `{"cniVersion":"1.0.0","type":"bridge","bridge":"br-f"}`))
 	f.Eventually(2*time.Minute, present)
 	f.Must(f.deleteNAD("blue"))

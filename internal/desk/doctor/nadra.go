@@ -114,7 +114,7 @@ func nadraDevices(c *Capabilities) finding {
 	switch {
 	case c.gap(PartSlices, "") != nil:
 		return missing(c, PartSlices, "")
-	case p == nil:
+	case p == nil, c.Nadra == nil && p.Slices == 0:
 		return nothing
 	case p.Devices == 0 && c.Nadra != nil && c.Nadra.Ready > 0 && len(c.Networks) > 0:
 		return found(Warning, "Find the reason of each network: kubectl nadra get networks -A -o wide.", "no node offers a network, of %s", count(len(c.Networks), "NetworkAttachmentDefinition"))

@@ -72,15 +72,15 @@ func TestPodReadsWhatSurroundsIt(t *testing.T) {
 		return p
 	}
 	elsewhere := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "db"}}
-	bound := pod("bound")
-	bound.Spec.NodeName = "a"
-	c, kube := cluster(pod("web"), bound, driver, at("a", corev1.ConditionTrue), at("b", corev1.ConditionFalse), elsewhere)
+	waits := pod("web")
+	waits.Status.Phase = corev1.PodPending
+	c, kube := cluster(waits, pod("runs"), driver, at("a", corev1.ConditionTrue), at("b", corev1.ConditionFalse), elsewhere)
 	in, err := c.Pod(t.Context(), "web")
 	if err != nil || !maps.Equal(in.Drivers, map[string]bool{"a": true}) || len(in.Claims) != 1 || len(in.Unread) != 0 {
 		t.Errorf("drivers %v, %d claims, unread %v, %v", in.Drivers, len(in.Claims), in.Unread, err)
 	}
-	if in, err = c.Pod(t.Context(), "bound"); err != nil || len(in.Claims) != 0 {
-		t.Errorf("of a pod that is bound: %d claims, %v", len(in.Claims), err)
+	if in, err = c.Pod(t.Context(), "runs"); err != nil || len(in.Claims) != 0 {
+		t.Errorf("of a pod that runs: %d claims, %v", len(in.Claims), err)
 	}
 	kube.PrependReactor("list", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		if a.GetNamespace() == "shop" && a.GetResource().Resource == "resourceclaims" {

@@ -68,10 +68,10 @@ func (c Cluster) readDrivers(ctx context.Context, in *ChainInput) error {
 	return nil
 }
 
-// readAllClaims reads the claims of all namespaces for a pod that waits for the scheduler: they share the networks'
-// addresses and devices.
+// readAllClaims reads the claims of all namespaces for a pod that has not started: they share the networks' addresses and
+// devices.
 func (c Cluster) readAllClaims(ctx context.Context, in *ChainInput) error {
-	if in.Pod.Spec.NodeName != "" || in.NoDRA {
+	if in.Pod.Status.Phase != corev1.PodPending || in.NoDRA {
 		return nil
 	}
 	var all []*resourceapi.ResourceClaim

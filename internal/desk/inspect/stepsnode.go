@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
+	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
 // nodeSteps explains what happens on the node.
@@ -73,7 +74,7 @@ func (n nodeSteps) attachment(w want) Step {
 		if state, _, _ := stateOf(n.pod, w); state == Attached {
 			return ok(describe(w))
 		}
-		return n.attachmentByEvents()
+		return n.attachmentByEvents(w)
 	case ready.Status == metav1.ConditionTrue:
 		return ok(describe(w))
 	case ready.Reason == reason.ConditionPrepareFailed:
@@ -86,7 +87,25 @@ func (n nodeSteps) attachment(w want) Step {
 	case reason.In(ready.Message) == reason.OtherNetworkFailed:
 		return Step{State: StepNotReached, Detail: "another network of the pod fails"}
 	}
-	return explain(ready.Message, ofPlugins, unexplained)
+	return n.attachFailed(w, ready.Message, unexplained)
+}
+
+// attachFailed explains a failed ADD. It names the pods that have the addresses of a range that is full: those of the
+// node for host-local, which counts there.
+func (n nodeSteps) attachFailed(w want, message string, rest advice) Step {
+	step := explain(message, ofPlugins, rest)
+	if step.Remedy != rangeIsFull || w.network == nil {
+		return step
+	}
+	network, _, _ := networkSteps{n.subject}.network(w) // without plugins if it cannot be read
+	where, node := "", ""
+	if slices.ContainsFunc(network.Plugins, func(p attachment.Plugin) bool { return p.IPAM == "host-local" }) {
+		where, node = " on node "+n.node, n.node
+	}
+	if holders := n.x.attachedTo(*w.network, node); len(holders) > 0 {
+		step.Detail += fmt.Sprintf("; addresses of the network%s are held by %d: %s", where, len(holders), some(holders))
+	}
+	return step
 }
 
 // describe returns the interface and the addresses of an attached network.
@@ -106,7 +125,7 @@ func describe(w want) string {
 }
 
 // attachmentByEvents explains an attachment that the claim's status does not mention yet.
-func (n nodeSteps) attachmentByEvents() Step {
+func (n nodeSteps) attachmentByEvents(w want) Step {
 	if n.before.failed() {
 		return notReached()
 	}
@@ -126,7 +145,7 @@ func (n nodeSteps) attachmentByEvents() Step {
 	case e.Reason == eventContainerFailed && reason.In(e.Message) == "":
 		return notReached() // about the container itself
 	}
-	return explain(e.Message, ofPlugins, ofRuntime)
+	return n.attachFailed(w, e.Message, ofRuntime)
 }
 
 // containers explains whether the pod's containers run.

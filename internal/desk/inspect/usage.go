@@ -61,6 +61,23 @@ func (x *index) usageOf(network attachment.NetworkRef, pool string) (u usage, li
 	return u, len(ours) > 0
 }
 
+// attachedTo returns the pods, or the claims without a pod, that have addresses of a network, on a node or, for "", on
+// all, sorted.
+func (x *index) attachedTo(network attachment.NetworkRef, node string) []string {
+	holders := map[string]bool{}
+	for _, c := range x.claims {
+		for _, w := range x.wantsOfClaim(c) {
+			if w.network == nil || *w.network != network || w.status == nil || w.status.NetworkData == nil || len(w.status.NetworkData.IPs) == 0 {
+				continue
+			}
+			if node == "" || x.published[w.result.Pool+"/"+w.result.Device].node == node {
+				holders[holderOf(c)] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(holders))
+}
+
 // holderOf returns the pod that a claim is reserved for, or the claim.
 func holderOf(c *resourceapi.ResourceClaim) string {
 	for _, r := range c.Status.ReservedFor {
@@ -73,17 +90,18 @@ func holderOf(c *resourceapi.ResourceClaim) string {
 
 // String says how much is in use, and by whom.
 func (u usage) String() string {
-	const most = 6
-	what, holders := "attachments", u.holders
+	what := "attachments"
 	if u.addresses {
 		what = "addresses"
 	}
-	if len(holders) > most {
-		holders = append(slices.Clone(holders[:most]), fmt.Sprintf("%d more", len(holders)-most))
+	return fmt.Sprintf("%d of %d %s are used by %s", u.used, u.room, what, some(u.holders))
+}
+
+// some joins names, and counts those after the sixth.
+func some(names []string) string {
+	const most = 6
+	if len(names) > most {
+		names = append(slices.Clone(names[:most]), fmt.Sprintf("%d more", len(names)-most))
 	}
-	out := fmt.Sprintf("%d of %d %s are used", u.used, u.room, what)
-	if len(holders) > 0 {
-		out += " by " + strings.Join(holders, ", ")
-	}
-	return out
+	return strings.Join(names, ", ")
 }
