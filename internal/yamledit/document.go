@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -102,19 +103,22 @@ func decode(text []byte, node *yaml.Node) (err error) {
 			err = fmt.Errorf("parsing YAML: %v", p)
 		}
 	}()
-	if !bytes.Contains(text, []byte("\n...")) {
-		return yaml.Unmarshal(text, node)
-	}
-	// "..." ends a document; another one may follow without "---".
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
-	if err := decoder.Decode(node); err != nil {
+	switch err := decoder.Decode(node); {
+	case errors.Is(err, io.EOF):
+		return nil
+	case err != nil:
 		return err
 	}
+	// Another document may follow without "---": after "...", and in a stream of JSON.
 	var second yaml.Node
-	if decoder.Decode(&second) == nil {
-		return errors.New(`parsing YAML: several documents are not separated by lines of "---"`)
+	switch err := decoder.Decode(&second); {
+	case errors.Is(err, io.EOF):
+		return nil
+	case err != nil && !bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")):
+		return err
 	}
-	return nil
+	return errors.New(`parsing YAML: several documents are not separated by lines of "---"`)
 }
 
 // source returns the index of the document's lines. It builds the index at the first call.

@@ -235,13 +235,13 @@ func (out *fileResult) unrenderObject(unit ObjectRef, o object, u units) {
 // addUnrendered adds the units of all files, each once, with a finding and a verdict for those that
 // mention networks.
 func (r *Result) addUnrendered(all []UnrenderedUnit, u units) {
-	// Objects of two files may have one name. A file is one unit, whatever its documents are.
-	type place struct{ object, file string }
+	// Several objects may have one name. A file is one unit, whatever its documents are.
+	type place struct{ object, at string }
 	places := map[place]int{}
 	for _, one := range all {
 		at := place{object: one.Object.Name}
 		if one.Object.APIVersion != "" {
-			at = place{one.Object.String(), one.Position.File}
+			at = place{one.Object.String(), one.Position.String()}
 		}
 		i, seen := places[at]
 		switch {

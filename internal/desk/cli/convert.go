@@ -50,7 +50,7 @@ type convertOptions struct {
 	strict    bool
 	inPlace   bool
 	outputDir string
-	format    string
+	format    formatFlag
 	drop      bool
 	classes   bool
 	diff      choice
@@ -72,7 +72,7 @@ func (a *app) convert() *cobra.Command {
 	flags := command.Flags()
 	flags.BoolVar(&o.inPlace, "in-place", false, "edit the files; created objects go to "+createdFile+" in their directory")
 	flags.StringVar(&o.outputDir, "output-dir", "", "directory to write the converted files to")
-	flags.StringVarP(&o.format, "output", "o", "yaml", "format on standard output: yaml, or json for one list")
+	o.format.addFlag(command, []string{"yaml", "json"})
 	flags.BoolVar(&o.strict, "strict", false, "write nothing if there are warnings or blockers")
 	flags.BoolVar(&o.drop, "drop-annotation", false, "remove the annotation from converted workloads, which Multus can then no longer serve")
 	flags.BoolVar(&o.classes, "classes", true, "create the DeviceClasses of networks; false where nadra's controller runs, which creates them")
@@ -87,9 +87,6 @@ func (a *app) convert() *cobra.Command {
 }
 
 func (o *convertOptions) run(ctx context.Context) error {
-	if o.format != "yaml" && o.format != "json" {
-		return fmt.Errorf("reading --output %q: use yaml or json", o.format)
-	}
 	set, result, err := o.converted(ctx)
 	if err != nil {
 		return err
@@ -103,7 +100,7 @@ func (o *convertOptions) run(ctx context.Context) error {
 	printFindings(o.app.ErrOut, result.Findings, o.quiet)
 	warnings, blockers := count(result.Findings, translate.Warning), count(result.Findings, translate.Blocker)
 	if o.strict {
-		if err := failWarning.verdict(warnings, blockers); err != nil {
+		if err := verdict(failWarning, warnings, blockers); err != nil {
 			_, _ = fmt.Fprintln(o.app.ErrOut, "Nothing was written because of --strict.")
 			return err
 		}
@@ -155,7 +152,7 @@ func (o *convertOptions) write(set *source.Set, result translate.Result) error {
 		return writeOverlay(o.outputDir, o.files.Kustomize, result)
 	case o.outputDir != "":
 		return writeFolder(o.outputDir, set, result)
-	case o.format == "json":
+	case o.format.value == "json":
 		return writeList(o.app.Out, set, result)
 	}
 	return writeStream(o.app.Out, set, result)

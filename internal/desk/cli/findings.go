@@ -12,46 +12,32 @@ import (
 )
 
 // failOn is the value of --fail-on.
-type failOn string
+type failOn struct{ choice }
 
 // The values of --fail-on.
 const (
-	failNever   failOn = "never"
-	failWarning failOn = "warning"
-	failBlocker failOn = "blocker"
+	failNever   = "never"
+	failWarning = "warning"
+	failBlocker = "blocker"
 )
-
-var _ pflag.Value = (*failOn)(nil)
-
-// String implements pflag.Value.
-func (f *failOn) String() string { return string(*f) }
-
-// Type implements pflag.Value.
-func (f *failOn) Type() string { return "severity" }
-
-// Set implements pflag.Value.
-func (f *failOn) Set(text string) error {
-	if !slices.Contains([]failOn{failNever, failWarning, failBlocker}, failOn(text)) {
-		return fmt.Errorf("use one of %s, %s, %s", failNever, failWarning, failBlocker)
-	}
-	*f = failOn(text)
-	return nil
-}
 
 // addFlag adds --fail-on.
 func (f *failOn) addFlag(flags *pflag.FlagSet) {
-	*f = failBlocker
+	f.choice = choice{failBlocker, []string{failNever, failWarning, failBlocker}}
 	flags.Var(f, "fail-on", "lowest severity with an exit code other than 0: never, warning (exit code 2) or blocker (exit code 3)")
 }
 
 // verdict returns an error with the exit code, or nil.
-func (f failOn) verdict(warnings, blockers int) error {
+func (f failOn) verdict(warnings, blockers int) error { return verdict(f.value, warnings, blockers) }
+
+// verdict returns an error with the exit code for the lowest severity that has one, or nil.
+func verdict(lowest string, warnings, blockers int) error {
 	switch {
-	case f == failNever:
+	case lowest == failNever:
 		return nil
 	case blockers > 0:
 		return exitError(CodeBlockers)
-	case f == failWarning && warnings > 0:
+	case lowest == failWarning && warnings > 0:
 		return exitError(CodeWarnings)
 	}
 	return nil

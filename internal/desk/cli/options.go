@@ -30,6 +30,25 @@ func (a *app) options() *cobra.Command {
 	}
 }
 
+// help prints the help of a command, and refuses an unknown one.
+func help() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [command]",
+		Short: "Help about any command",
+		RunE: func(command *cobra.Command, args []string) error {
+			about, rest, err := command.Root().Find(args)
+			switch {
+			case err != nil:
+				return err
+			case len(rest) > 0:
+				return fmt.Errorf("unknown command %q for %q", rest[0], about.CommandPath())
+			}
+			about.InitDefaultHelpFlag()
+			return about.Help()
+		},
+	}
+}
+
 // group makes a command of its subcommands. Without a subcommand it prints its help, and it refuses an unknown one.
 func group(command *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	command.AddCommand(commands...)

@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
 
+	"github.com/rogpeppe/go-internal/txtar"
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
@@ -49,4 +51,19 @@ func writeCommand(out *strings.Builder, c *cobra.Command) {
 		fmt.Fprintf(out, "\nFlags:\n%s", c.LocalFlags().FlagUsages())
 	}
 	out.WriteString("```\n")
+}
+
+// TestPages checks that docs/migrate/scan.md shows what the script page.txtar prints.
+func TestPages(t *testing.T) {
+	script, err := txtar.ParseFile(filepath.Join("testdata", "script", "page.txtar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "migrate", "scan.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if printed := string(script.Files[len(script.Files)-1].Data); !strings.Contains(string(page), "```text\n"+printed+"```\n") {
+		t.Errorf("docs/migrate/scan.md does not show what the script page.txtar prints:\n%s", printed)
+	}
 }

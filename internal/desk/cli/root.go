@@ -117,6 +117,7 @@ func newRoot(streams genericiooptions.IOStreams, connected *atomic.Bool) *cobra.
 	flags.AddFlags(root.PersistentFlags())
 	app := &app{IOStreams: streams, cluster: &clusterFlags{flags}}
 	root.SetUsageTemplate(usage(root.UsageTemplate()))
+	root.SetHelpCommand(help())
 	root.AddCommand(
 		app.scan(), app.convert(), app.explain(), app.get(), app.doctor(),
 		app.snapshot(), app.verify(), app.upgrade(), app.cleanup(), app.uninstall(), app.bundle(), app.version(), app.options(),

@@ -38,9 +38,9 @@ DaemonSets are restarted by a rollout, one after the other, and a snapshot of it
 is compared with one from before. A rollout does not ask PodDisruptionBudgets.
 
 Each step is a line on standard error. A step that does not finish stops the upgrade;
-the error names what it waited for.
-The state is kept in the cluster: after an interruption at any point the same
-command, or resume, continues. Only one upgrade can run at a time.
+the error names what it waited for. The state is kept in the cluster: after an
+interruption at any point the same command, or resume, continues. Only one upgrade
+can run at a time.
 
 A plan that has blockers in the current cluster is refused.
 

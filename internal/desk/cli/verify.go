@@ -123,8 +123,8 @@ func (o *verifyOptions) run(ctx context.Context) error {
 	if err := report.Verify.Write(o.Out, o.format.value, r); err != nil {
 		return err
 	}
-	if o.strict && o.failOn != failNever {
-		return failWarning.verdict(r.Summary.Warning+r.Summary.Expected, r.Summary.Blocker)
+	if o.strict && o.failOn.value != failNever {
+		return verdict(failWarning, r.Summary.Warning+r.Summary.Expected, r.Summary.Blocker)
 	}
 	return o.failOn.verdict(r.Summary.Warning, r.Summary.Blocker)
 }

@@ -25,7 +25,7 @@ type versions struct {
 
 func (a *app) version() *cobra.Command {
 	var clientOnly bool
-	var format string
+	var format formatFlag
 	command := &cobra.Command{
 		Use:   "version",
 		Short: "Print the versions of the client, its formats and the cluster",
@@ -43,11 +43,11 @@ func (a *app) version() *cobra.Command {
 				}
 				v.Server = server.GitVersion
 			}
-			return a.printVersions(v, format)
+			return a.printVersions(v, format.value)
 		},
 	}
 	command.Flags().BoolVar(&clientOnly, "client", false, "print only the client's version")
-	command.Flags().StringVarP(&format, "output", "o", "", "output format: json, yaml (default text)")
+	format.addFlag(command, []string{"text", "json", "yaml"})
 	return command
 }
 
@@ -71,13 +71,11 @@ func (a *app) printVersions(v versions, format string) error {
 		text = append(text, '\n')
 	case "yaml":
 		text, err = yaml.Marshal(v)
-	case "":
+	default:
 		text = fmt.Appendf(nil, "Client:  %s (%s)\nReport:  %s\nClaims:  %s\n", v.Client, v.Go, v.Schemas["report"], v.Schemas["claim"])
 		if v.Server != "" {
 			text = fmt.Appendf(text, "Server:  %s\n", v.Server)
 		}
-	default:
-		return fmt.Errorf("reading --output %q: use json or yaml", format)
 	}
 	if err != nil {
 		return fmt.Errorf("writing versions: %w", err)
