@@ -59,7 +59,7 @@ func TestPages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "migrate", "scan.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "migrate", "scan.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
