@@ -44,7 +44,7 @@ func claims(template string) func(*corev1.Pod) {
 // statusByDriver has nadra's driver write the pod's network-status.
 func statusByDriver(p *corev1.Pod) {
 	p.ManagedFields = []metav1.ManagedFieldsEntry{{
-		Manager: v1alpha1.DriverName, FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:metadata":{"f:annotations":{"f:k8s.v1.cni.cncf.io/network-status":{}}}}`)},
+		Manager: v1alpha1.DriverName, FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:annotations":{"f:k8s.v1.cni.cncf.io/network-status":{}}}}`),
 	}}
 }
 

@@ -100,7 +100,7 @@ func TestWhoServesPods(t *testing.T) {
 	}
 	byDriver := func(p *corev1.Pod) {
 		p.ManagedFields = []metav1.ManagedFieldsEntry{{
-			Manager: v1alpha1.DriverName, FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:metadata":{"f:annotations":{"f:k8s.v1.cni.cncf.io/network-status":{}}}}`)},
+			Manager: v1alpha1.DriverName, FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:annotations":{"f:k8s.v1.cni.cncf.io/network-status":{}}}}`),
 		}}
 	}
 	facts := (&Objects{Pods: []corev1.Pod{
