@@ -14,12 +14,12 @@ import (
 )
 
 // stream returns the documents for standard output: created objects, then the files. For a
-// live cluster, it returns only changed files. It leaves out kustomizations, which cannot be
-// applied.
+// live cluster, it returns only changed files. It leaves out kustomizations and the
+// helpers of charts, which cannot be applied.
 func stream(set *source.Set, result translate.Result) [][]byte {
 	out := translate.Texts(result.Created)
 	for i, f := range result.Files {
-		if set.Live && bytes.Equal(f.Data, set.Files[i].Data) || translate.IsKustomization(set.Files[i].Rel) {
+		if set.Live && bytes.Equal(f.Data, set.Files[i].Data) || translate.IsKustomization(set.Files[i].Rel) || source.IsHelper(set.Files[i].Rel) {
 			continue
 		}
 		out = append(out, f.Data)

@@ -175,7 +175,7 @@ func (f Files) readFolder(folder string) ([]File, error) {
 		case f.Recursive && f.LeaveOut != nil && linksToFolder(root, rel, entry):
 			f.LeaveOut(filepath.Join(folder, filepath.FromSlash(rel)), "it is a symbolic link to a folder: name the folder with -f, too")
 			return nil
-		case !slices.Contains(extensions, path.Ext(rel)):
+		case !slices.Contains(extensions, path.Ext(rel)) && !IsHelper(rel):
 			return nil
 		}
 		data, err := ReadInside(root, filepath.FromSlash(rel))
@@ -187,6 +187,11 @@ func (f Files) readFolder(folder string) ([]File, error) {
 		return checkTotal(out)
 	})
 	return out, err
+}
+
+// IsHelper reports whether a file has parts of a chart's templates. It is no manifest, and may name networks.
+func IsHelper(rel string) bool {
+	return path.Ext(rel) == ".tpl" && slices.Contains(strings.Split(path.Dir(rel), "/"), "templates")
 }
 
 // linksToFolder reports whether a file of a folder is a symbolic link to another folder.
