@@ -4,9 +4,10 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/nadra-dev/nadra/internal/kube"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/nadra-dev/nadra/internal/kube"
 )
 
 // Find returns nadra's programs in a cluster. known is false if the user may not list their

@@ -5,9 +5,10 @@ import (
 	"strings"
 
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
+	resourceapi "k8s.io/api/resource/v1"
+
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
-	resourceapi "k8s.io/api/resource/v1"
 )
 
 // Options control a conversion.

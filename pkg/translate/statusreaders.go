@@ -1,6 +1,3 @@
-// Package readers knows the programs besides Multus that read the networks annotation of pods.
-// Beside Multus on one node, the networks of nadra's pods are in another annotation, so these
-// programs do not see them. It is pure; internal/desk/doctor finds the workloads.
 package translate
 
 import (

@@ -16,8 +16,6 @@ import (
 
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	nadfake "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/client/clientset/versioned/fake"
-	"github.com/nadra-dev/nadra/internal/desk/doctor"
-	"github.com/nadra-dev/nadra/internal/desk/upgrade"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -31,6 +29,9 @@ import (
 	fakedynamic "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/nadra-dev/nadra/internal/desk/doctor"
+	"github.com/nadra-dev/nadra/internal/desk/upgrade"
 )
 
 const secret = "hunter2-XyZ"

@@ -2,13 +2,14 @@ package canary
 
 import (
 	"fmt"
-	"github.com/nadra-dev/nadra/internal/canarypod"
 	"net/netip"
 	"slices"
 	"strings"
 	"time"
 
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
+
+	"github.com/nadra-dev/nadra/internal/canarypod"
 )
 
 // Result is the result of a canary.

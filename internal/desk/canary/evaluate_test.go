@@ -2,13 +2,14 @@ package canary
 
 import (
 	"errors"
-	"github.com/nadra-dev/nadra/internal/canarypod"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
+
+	"github.com/nadra-dev/nadra/internal/canarypod"
 )
 
 // planOf plans one network on n1 and n2.

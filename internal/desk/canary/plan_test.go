@@ -1,7 +1,6 @@
 package canary
 
 import (
-	"github.com/nadra-dev/nadra/internal/canarypod"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +9,7 @@ import (
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/nadra-dev/nadra/internal/canarypod"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 

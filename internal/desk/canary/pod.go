@@ -1,7 +1,6 @@
 package canary
 
 import (
-	"github.com/nadra-dev/nadra/internal/canarypod"
 	"math"
 	"slices"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/nadra-dev/nadra/internal/canarypod"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )

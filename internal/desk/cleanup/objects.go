@@ -2,7 +2,6 @@ package cleanup
 
 import (
 	"fmt"
-	"github.com/nadra-dev/nadra/internal/orphan"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -10,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/nadra-dev/nadra/internal/orphan"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/translate"

@@ -1,7 +1,6 @@
 package cleanup
 
 import (
-	"github.com/nadra-dev/nadra/internal/orphan"
 	"testing"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	"github.com/nadra-dev/nadra/internal/orphan"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 

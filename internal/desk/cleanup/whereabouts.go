@@ -2,10 +2,11 @@ package cleanup
 
 import (
 	"fmt"
-	"github.com/nadra-dev/nadra/internal/orphan"
 	"math/big"
 	"net/netip"
 	"strings"
+
+	"github.com/nadra-dev/nadra/internal/orphan"
 )
 
 // Pool is an IPPool of whereabouts.

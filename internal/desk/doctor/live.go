@@ -10,13 +10,14 @@ import (
 
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	nadclient "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/client/clientset/versioned"
-	"github.com/nadra-dev/nadra/internal/kube"
-	"github.com/nadra-dev/nadra/pkg/attachment"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/nadra-dev/nadra/internal/kube"
+	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
 // Cluster is the cluster to read.

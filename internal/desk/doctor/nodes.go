@@ -8,10 +8,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nadra-dev/nadra/internal/kube"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nadra-dev/nadra/internal/kube"
 )
 
 // parallel limits the kubelets that are asked at a time.

@@ -3,11 +3,12 @@ package doctor
 import (
 	"context"
 	"fmt"
-	"github.com/nadra-dev/nadra/internal/nodepod"
-	"github.com/nadra-dev/nadra/internal/probe"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/nadra-dev/nadra/internal/nodepod"
+	"github.com/nadra-dev/nadra/internal/probe"
 )
 
 // Probe runs a short-lived pod on each node that describes it.

@@ -11,14 +11,15 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/nadra-dev/nadra/internal/probe"
-	"github.com/nadra-dev/nadra/pkg/api/reason"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/nadra-dev/nadra/internal/probe"
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
 
 // probing returns a probe whose pods get a status and have a report in their logs.

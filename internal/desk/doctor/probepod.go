@@ -4,8 +4,9 @@ import (
 	"cmp"
 	"strings"
 
-	"github.com/nadra-dev/nadra/internal/nodepod"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/nadra-dev/nadra/internal/nodepod"
 )
 
 // pod returns the pod that probes a node.

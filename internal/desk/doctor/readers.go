@@ -5,14 +5,15 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nadra-dev/nadra/internal/installation"
-	"github.com/nadra-dev/nadra/internal/kube"
-	"github.com/nadra-dev/nadra/pkg/translate"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nadra-dev/nadra/internal/installation"
+	"github.com/nadra-dev/nadra/internal/kube"
+	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
 // Readers returns the workloads that read the networks annotation of pods, or may read it, and what could not

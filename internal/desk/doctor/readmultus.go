@@ -8,11 +8,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nadra-dev/nadra/internal/probe"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nadra-dev/nadra/internal/probe"
 )
 
 // others are programs that have Multus in their names and are not Multus.

@@ -3,15 +3,16 @@ package doctor
 import (
 	"context"
 
-	"github.com/nadra-dev/nadra/internal/installation"
-	"github.com/nadra-dev/nadra/internal/kube"
-	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/nadra-dev/nadra/internal/installation"
+	"github.com/nadra-dev/nadra/internal/kube"
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
 // readWebhook finds the configuration of nadra's webhook, and counts the ready endpoints of its Service.

@@ -6,11 +6,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nadra-dev/nadra/internal/kube"
 	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nadra-dev/nadra/internal/kube"
 )
 
 const whereaboutsGroup = "whereabouts.cni.cncf.io"

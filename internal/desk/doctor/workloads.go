@@ -7,15 +7,16 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nadra-dev/nadra/internal/installation"
-	"github.com/nadra-dev/nadra/internal/kube"
-	"github.com/nadra-dev/nadra/pkg/attachment"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
+
+	"github.com/nadra-dev/nadra/internal/installation"
+	"github.com/nadra-dev/nadra/internal/kube"
+	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
 // readDaemonSets finds Multus and nadra's own driver.

@@ -4,14 +4,15 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/nadra-dev/nadra/internal/installation"
-	"github.com/nadra-dev/nadra/internal/kube"
-	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+
+	"github.com/nadra-dev/nadra/internal/installation"
+	"github.com/nadra-dev/nadra/internal/kube"
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
 // Pod reads the input of Explain for a pod of c's namespace.

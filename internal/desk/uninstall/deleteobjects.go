@@ -7,13 +7,14 @@ import (
 	"maps"
 	"strings"
 
-	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
 // prefix is the prefix of nadra's labels, annotations and taints.

@@ -2,6 +2,7 @@ package upgrade
 
 import (
 	"context"
+
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )

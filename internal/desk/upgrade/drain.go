@@ -5,10 +5,11 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/nadra-dev/nadra/pkg/api/reason"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
 
 // evictor evicts pods, and waits until they are gone.

@@ -4,9 +4,10 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
 // namespaces labels namespaces with the owner of their new pods.

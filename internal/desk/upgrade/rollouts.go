@@ -9,10 +9,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/nadra-dev/nadra/pkg/api/reason"
-	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nadra-dev/nadra/pkg/api/reason"
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
 // rollouts moves namespaces beside Multus: it labels a namespace, and restarts its workloads.

@@ -5,10 +5,11 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/nadra-dev/nadra/pkg/api/reason"
-	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nadra-dev/nadra/pkg/api/reason"
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
 // workloads gives single workloads back to Multus.
