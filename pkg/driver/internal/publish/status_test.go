@@ -141,6 +141,13 @@ func (c *statusBench) own(owned bool) {
 	c.owned = owned
 }
 
+// reported returns the reported changes of health.
+func (c *statusBench) reported() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.health)
+}
+
 // add creates or changes a NAD, and triggers the publisher.
 func (c *statusBench) add(name, config string) {
 	n := drivertest.NAD(name, config)
@@ -189,7 +196,7 @@ func TestStatusDecidesWhatIsPublished(t *testing.T) {
 		c.set("blue", nil)
 		after(StatusRetry + debounce)
 		drivertest.Same(t, "when it is healthy", []string{"default-blue", "default-old"}, c.published())
-		drivertest.Same(t, "reported", []string{"default/blue blue-uid: PluginUnhealthy", "default/blue blue-uid: "}, c.health)
+		drivertest.Same(t, "reported", []string{"default/blue blue-uid: PluginUnhealthy", "default/blue blue-uid: "}, c.reported())
 		drivertest.Same(t, "networks that are asked", map[string]int{"blue": 13}, c.asked)
 		drivertest.Same(t, "publications", 3, len(c.calls))
 	})
@@ -205,7 +212,7 @@ func TestNewNetworkIsAskedFirst(t *testing.T) {
 		c.add("well", newConf)
 		after(3 * debounce)
 		drivertest.Same(t, "publications", [][]string{{}, {"default-well"}}, c.calls)
-		drivertest.Same(t, "reported", []string{"default/failing failing-uid: PluginUnhealthy"}, c.health)
+		drivertest.Same(t, "reported", []string{"default/failing failing-uid: PluginUnhealthy"}, c.reported())
 	})
 }
 
@@ -223,7 +230,7 @@ func TestHangingPluginIsUnhealthy(t *testing.T) {
 		c.add("late", newConf)
 		after(3 * debounce)
 		drivertest.Same(t, "a later one", []string{"default-late", "default-well"}, c.published())
-		drivertest.Same(t, "reported", []string{"default/stuck stuck-uid: PluginUnhealthy"}, c.health)
+		drivertest.Same(t, "reported", []string{"default/stuck stuck-uid: PluginUnhealthy"}, c.reported())
 		why, _ := c.View.Withheld(attachment.NetworkRef{Namespace: "default", Name: "stuck"})
 		if !strings.Contains(why.Error(), string(reason.PluginTimeout)) || !strings.Contains(why.Error(), "5s") {
 			t.Errorf("withheld by %v", why)
@@ -262,7 +269,7 @@ func TestIdenticalConflistsAreAskedOnce(t *testing.T) {
 		c.set("shared", notReady)
 		after(statusEvery + debounce)
 		drivertest.Same(t, "published while it is unhealthy", 0, len(c.published()))
-		drivertest.Same(t, "reported", 5, len(c.health))
+		drivertest.Same(t, "reported", 5, len(c.reported()))
 	})
 }
 
@@ -280,7 +287,7 @@ func TestStatusFollowsChanges(t *testing.T) {
 		c.add("blue", oldConf)
 		after(3 * debounce)
 		drivertest.Same(t, "as an old one", []string{"default-blue"}, c.published())
-		drivertest.Same(t, "reported", []string{"default/blue blue-uid: PluginUnhealthy", "default/blue blue-uid: "}, c.health)
+		drivertest.Same(t, "reported", []string{"default/blue blue-uid: PluginUnhealthy", "default/blue blue-uid: "}, c.reported())
 		before := maps.Clone(c.asked)
 		after(10 * statusEvery)
 		drivertest.Same(t, "asked", before, c.asked)
@@ -303,7 +310,7 @@ func TestStatusOutlivesAnotherReason(t *testing.T) {
 		c.Trigger()
 		after(3 * debounce)
 		drivertest.Same(t, "published", []string{"default-blue"}, c.published())
-		drivertest.Same(t, "reported", []string{"default/blue blue-uid: PluginUnhealthy", "default/blue blue-uid: MasterMissing", "default/blue blue-uid: "}, c.health)
+		drivertest.Same(t, "reported", []string{"default/blue blue-uid: PluginUnhealthy", "default/blue blue-uid: MasterMissing", "default/blue blue-uid: "}, c.reported())
 	})
 }
 
@@ -311,9 +318,16 @@ func TestStatusOutlivesAnotherReason(t *testing.T) {
 // is reported once, and counted. A network that was never published here is not reported.
 func TestLostNetworkIsReported(t *testing.T) {
 	inStatusBench(t, func(t *testing.T, c *statusBench) {
-		gone := map[string]bool{}
+		var gone bool
+		plugin := func(there bool) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			gone = !there
+		}
 		c.Missing = func(types []string) []string {
-			return slices.DeleteFunc(slices.Clone(types), func(one string) bool { return !gone[one] })
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return slices.DeleteFunc(slices.Clone(types), func(one string) bool { return !gone || one != "macvlan" })
 		}
 		lost := func() int {
 			out := map[metrics.Device]int{}
@@ -324,19 +338,19 @@ func TestLostNetworkIsReported(t *testing.T) {
 		c.add("blue", `{"cniVersion":"1.0.0","type":"macvlan","master":"lan0"}`)
 		c.add("never", `{"cniVersion":"1.0.0","type":"macvlan","master":"lan7"}`)
 		c.begin(t)
-		drivertest.Same(t, "reported at first", 0, len(c.health))
-		gone["macvlan"] = true
+		drivertest.Same(t, "reported at first", 0, len(c.reported()))
+		plugin(false)
 		after(recheck + debounce)
 		drivertest.Same(t, "lost", 1, lost())
 		c.master(false)
 		c.Trigger()
 		after(10 * recheck)
-		gone["macvlan"] = false
+		plugin(true)
 		c.master(true)
 		c.Trigger()
 		after(3 * debounce)
 		drivertest.Same(t, "lost in the end", 0, lost())
-		drivertest.Same(t, "reported", []string{"default/blue blue-uid: PluginMissing", "default/blue blue-uid: MasterMissing", "default/blue blue-uid: "}, c.health)
+		drivertest.Same(t, "reported", []string{"default/blue blue-uid: PluginMissing", "default/blue blue-uid: MasterMissing", "default/blue blue-uid: "}, c.reported())
 		c.master(false)
 		c.Trigger()
 		after(3 * debounce)
