@@ -74,6 +74,8 @@ type Driver struct {
 	unpreparer    *unpreparer
 	cache         *cniCacheCleaner
 	sweeper       *sweeper
+	sweeps        background.Trigger // requests sweeps
+	unclaimed     *unclaimedPods
 	preparer      *preparer
 	checker       *checker
 	adopter       *adopter
@@ -204,7 +206,7 @@ func (d *Driver) ownerChanged(ctx context.Context, owned, report bool) {
 	d.networks.Trigger()
 	d.hardware.Trigger()
 	d.adopter.trigger()
-	d.hookParts.unclaimed.reconsider()
+	d.unclaimed.reconsider()
 	if report {
 		d.report.ownerChanged(ctx, d.owner.Ownership, owned)
 	}

@@ -68,9 +68,10 @@ func (c *nriClient) run(ctx context.Context) error {
 
 // serve serves one connection to the runtime, and returns why it has ended.
 func (c *nriClient) serve(ctx context.Context) error {
-	h := &hooks{hookParts: c.hookParts}
-	m := &measuredHooks{hooks: h}
-	s, err := stub.New(m,
+	var connection stub.Stub
+	limit := func() time.Duration { return connection.RequestTimeout() }
+	h := &hooks{hookParts: c.hookParts, budget: func() time.Duration { return hookBudget(c.hookBudget, limit()) }}
+	connection, err := stub.New(&measuredHooks{hooks: h, limit: limit, takeOver: c.takeOver},
 		stub.WithPluginName("nadra"),
 		stub.WithPluginIdx(nriIndex),
 		stub.WithSocketPath(c.socket),
@@ -80,12 +81,9 @@ func (c *nriClient) serve(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("making the NRI stub: %w", err)
 	}
-	m.limit = s.RequestTimeout
-	m.takeOver = c.takeOver
-	h.budget = func() time.Duration { return hookBudget(c.hookBudget, s.RequestTimeout()) }
-	stop := context.AfterFunc(ctx, s.Stop)
+	stop := context.AfterFunc(ctx, connection.Stop)
 	defer stop()
-	if err := s.Run(ctx); err != nil {
+	if err := connection.Run(ctx); err != nil {
 		return fmt.Errorf("serving NRI on %s: %w", c.socket, err)
 	}
 	return errors.New("the runtime closed the NRI connection")

@@ -208,7 +208,7 @@ func TestDevicesDoNotDecideAboutAnAnnotation(t *testing.T) {
 		}
 		refused("after a connection")
 		w.Driver.edits.started(liveSandbox{Sandbox: sandboxOf(pod, nowhere)}) // as on a node of Multus
-		w.Driver.hookParts.unclaimed.reconsider()
+		w.Driver.unclaimed.reconsider()
 		refused("after a change of the owner")
 	})
 }

@@ -34,7 +34,7 @@ func wire(ctx context.Context, cfg Config, clients Clients, env *environment) (*
 	d := &Driver{
 		environment: env, cfg: cfg, clients: clients, metrics: m, started: time.Now(), drain: drainTime, failed: make(chan error, 1), loaded: make(chan struct{}),
 		operations: operations.New(ctx, env.plugins, cfg.limits()), background: background.NewGroup(ctx),
-		runtime: newRuntimeLink(), slices: slicewriter.NewTracker(m),
+		runtime: newRuntimeLink(), sweeps: background.NewTrigger(), slices: slicewriter.NewTracker(m),
 		successor: newSuccessor(cfg), claimStatus: claimstatus.NewWriter(clients.Kube, cfg.DriverName), policies: newNamespacePolicies(clients.Metadata),
 		cdi: cdi.NewWriter(cdi.Options{
 			SpecDir: cfg.CDIDir, GateSource: cfg.GateBinary, PluginDir: cfg.pluginDir(), Records: env.store.Dir(), Slow: cfg.limits().Slow,
@@ -145,7 +145,7 @@ func (d *Driver) wireAttaching() error {
 	}
 	d.checker = &checker{
 		operations: d.operations, store: d.store, attacher: d.attacher, watch: d.watch, background: d.background,
-		claimStatus: d.claimStatus, events: d.events, sandboxes: d.edits.sandboxes, requestLook: func() { d.sweeper.trigger() },
+		claimStatus: d.claimStatus, events: d.events, sandboxes: d.edits.sandboxes, requestLook: d.sweeps.Set,
 		requested: map[string]bool{}, looks: map[checkpoint.Key]look{}, passed: map[networkOfPods]bool{}, doubted: map[networkOfPods][]attachment.PodRef{},
 	}
 	d.jobs = &attachJobs{
@@ -154,6 +154,14 @@ func (d *Driver) wireAttaching() error {
 	}
 	d.jobs.prove(d.store.All())
 	d.detacher = &detacher{store: d.store, attacher: d.attacher, operations: d.operations}
+	ofMultus := d.adopter.ofMultus
+	if d.cfg.BesideMultus { // Multus has every sandbox's default network
+		ofMultus = func(string) bool { return false }
+	}
+	d.unclaimed = &unclaimedPods{
+		owner: d.owner, policies: d.policies, ofMultus: ofMultus, store: d.store, attacher: d.attacher, planner: planner, operations: d.operations, jobs: d.jobs,
+		watch: d.watch, edits: d.edits, turns: semaphore.NewWeighted(plansAtOnce), events: d.events, metrics: d.metrics,
+	}
 	return nil
 }
 
@@ -184,7 +192,7 @@ func (d *Driver) wirePreparing() {
 	d.cache = &cniCacheCleaner{store: d.store, operations: d.operations, limits: d.attacher.Limits, withoutMultus: d.adopter.without}
 	d.sweeper = &sweeper{
 		store: d.store, attacher: d.attacher, jobs: d.jobs, operations: d.operations, watch: d.watch, networkStatus: d.networkStatus,
-		unpreparer: d.unpreparer, cache: d.cache, edits: d.edits, checker: d.checker, kube: d.clients.Kube, requests: background.NewTrigger(), goneClaims: map[string]bool{},
+		unpreparer: d.unpreparer, cache: d.cache, edits: d.edits, checker: d.checker, unclaimed: d.unclaimed, kube: d.clients.Kube, requests: d.sweeps, goneClaims: map[string]bool{},
 	}
 	d.sweeper.leftovers.Store(&leftovers{})
 	containers := &containerCheck{driverName: d.cfg.DriverName, watch: d.watch, kube: d.clients.Kube}
@@ -208,20 +216,11 @@ func (d *Driver) wireHooks() {
 		metadata: d.metadata, nriSocket: d.cfg.NRISocket, fail: d.fail,
 		featuresDropped: d.features.dropped,
 	}
-	ofMultus := d.adopter.ofMultus
-	if d.cfg.BesideMultus { // Multus has every sandbox's default network
-		ofMultus = func(string) bool { return false }
-	}
-	unclaimed := &unclaimedPods{
-		owner: d.owner, policies: d.policies, ofMultus: ofMultus, store: d.store, attacher: d.attacher, planner: d.preparer.planner, operations: d.operations, jobs: d.jobs,
-		watch: d.watch, edits: d.edits, turns: semaphore.NewWeighted(plansAtOnce), events: d.events, metrics: d.metrics,
-	}
-	d.sweeper.unclaimed = unclaimed
 	sandboxes := sandboxReader{networksReader: d.networksReader(), isHost: d.isHost}
 	d.hookParts = hookParts{
 		store: d.store, attacher: d.attacher, jobs: d.jobs, detacher: d.detacher, networkStatus: d.networkStatus, claimStatus: d.claimStatus,
 		watch: d.watch, runtime: d.runtime, checker: d.checker, sweeper: d.sweeper, metrics: d.metrics, sandboxes: sandboxes,
-		unclaimed: unclaimed, edits: d.edits, retrigger: d.retrigger, waits: &waitAllowance{},
+		unclaimed: d.unclaimed, edits: d.edits, retrigger: d.retrigger, waits: &waitAllowance{},
 		preparer: d.preparer, gate: d.cdi.ContainerGate, deviceMetadata: d.cfg.DeviceMetadata,
 	}
 	d.nri = &nriClient{hookParts: d.hookParts, socket: d.cfg.NRISocket, hookBudget: d.cfg.HookBudget, takeOver: d.successor.handOver}
