@@ -41,11 +41,12 @@ func TestDriverRestart(t *testing.T) {
 	other, err = f.Ready(f.Ctx, f.NS, "other", waitLimit)
 	f.Must(err)
 	f.inPod(other, "ip link del lan")
+	f.hasEvents(other.Name, failedCheck, 1) // by a look of the driver that runs
 	for _, args := range [][]string{{"rollout", "restart", "daemonset/nadra-node"}, {"rollout", "status", "daemonset/nadra-node", "--timeout=120s"}} {
 		_, err := f.Cluster.Kubectl(f.Ctx, append([]string{"-n", "nadra"}, args...)...)
 		f.Must(err)
 	}
-	f.hasEvents(other.Name, failedCheck, 1)
+	f.hasEvents(other.Name, failedCheck, 2) // and by the CHECK of the next driver, which knows no earlier report
 	f.Kubectl("annotate", "pod", machine.Name, "nadra.dev/check=now")
 	f.hasEvents(machine.Name, checked, 1) // by the request, and not by the restart; no CHECK of the network passes
 	f.hasEvents(machine.Name, failedCheck, 0)
