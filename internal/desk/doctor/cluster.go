@@ -116,10 +116,12 @@ func componentsOf(c *Capabilities, kind string) []aboutObject {
 			out = append(out, aboutObject{"", found(Warning, componentAdvice(one.Name), "%s (%s)", one.Name, one.Where)})
 		}
 	}
-	switch {
-	case c.gap(PartComponents, "") != nil:
-		out = append(out, aboutObject{"", missing(c, PartComponents, "")})
-	case len(out) == 0:
+	for _, part := range []string{PartComponents, kind} {
+		if g := c.gap(part, ""); g != nil {
+			return append(out, aboutObject{"", unread(g)})
+		}
+	}
+	if len(out) == 0 {
 		out = append(out, aboutObject{"", fine("found no known %s", kind)})
 	}
 	return out

@@ -51,6 +51,7 @@ func (c Capabilities) Of(nodes []string) Capabilities {
 	if len(nodes) == 0 {
 		return c
 	}
+	c.SomeNodes = true
 	c.Nodes = slices.DeleteFunc(slices.Clone(c.Nodes), func(n Node) bool { return !slices.Contains(nodes, n.Name) })
 	return c
 }
