@@ -45,6 +45,9 @@ func notUsed(detail string) Step { return Step{State: StepNotUsed, Detail: detai
 
 func notReached() Step { return Step{State: StepNotReached} }
 
+// anotherFails is the step of a network that is not the one that keeps the pod from starting.
+var anotherFails = Step{State: StepNotReached, Detail: "another network of the pod fails"}
+
 func failed(detail string, owner reason.Owner, remedy string) Step {
 	return Step{State: StepFailed, Detail: detail, Reason: reason.Cause(detail), Owner: owner, Remedy: remedy}
 }
