@@ -98,7 +98,7 @@ func emulated(v *version.Info) string {
 
 // checkNodes returns an error for a name that no node has, if the nodes could be read.
 func (r *reader) checkNodes() error {
-	if slices.ContainsFunc(r.caps.Gaps, func(g Gap) bool { return g.Part == PartNodes }) {
+	if r.caps.gap(PartNodes, "") != nil {
 		return nil
 	}
 	for _, name := range r.Nodes {

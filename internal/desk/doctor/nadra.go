@@ -112,8 +112,6 @@ func nadraController(c *Capabilities) finding {
 func nadraWebhook(c *Capabilities) finding {
 	w := c.Webhook
 	switch {
-	case c.gap(PartWebhook, "") != nil:
-		return missing(c, PartWebhook, "")
 	case w == nil && c.Controller != nil:
 		return found(Blocker, "Apply the manifests again: "+apply(c)+".", "no MutatingWebhookConfiguration names its Service, so pods get no claims")
 	case w == nil:
@@ -132,8 +130,6 @@ func nadraWebhook(c *Capabilities) finding {
 func nadraDevices(c *Capabilities) finding {
 	p := c.Published
 	switch {
-	case c.gap(PartSlices, "") != nil:
-		return missing(c, PartSlices, "")
 	case p == nil, c.Nadra == nil && p.Slices == 0:
 		return nothing
 	case p.Devices > 0 || c.Nadra == nil || c.Nadra.Ready == 0 || len(c.Networks) == 0:
@@ -148,8 +144,6 @@ func nadraDevices(c *Capabilities) finding {
 // waitingPods reports the pods that wait for their networks, or for something else before they start.
 func waitingPods(c *Capabilities) finding {
 	switch {
-	case c.gap(PartPods, "") != nil:
-		return missing(c, PartPods, "")
 	case len(c.Waiting) == 0 && c.gap(PartClaims, "") != nil:
 		return missing(c, PartClaims, "")
 	case len(c.Waiting) == 0:

@@ -138,7 +138,9 @@ func (r *reader) readPods(ctx context.Context) {
 		case attachment.NamesNetworks(p):
 			r.caps.Waiting = append(r.caps.Waiting, p.Namespace+"/"+p.Name)
 		case len(p.Spec.ResourceClaims) > 0:
-			claiming = append(claiming, p)
+			slim := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name}} // p is a part of its page
+			slim.Spec.ResourceClaims = p.Spec.ResourceClaims
+			claiming = append(claiming, slim)
 		}
 		if n := r.caps.Nadra; n != nil && p.Namespace == n.Namespace && installation.DriverReady(p) && !slices.Contains(n.ReadyNodes, p.Spec.NodeName) {
 			n.ReadyNodes = append(n.ReadyNodes, p.Spec.NodeName)
