@@ -78,9 +78,14 @@ func (c *Capabilities) noneOwned() bool {
 
 // ownedNodes returns the nodes that are nadra's by their label. Beside Multus, the label has no effect.
 func (c *Capabilities) ownedNodes() []string {
+	return c.nodesWith(func(owner string) bool { return owner == v1alpha1.OwnerNadra && !c.Beside() })
+}
+
+// nodesWith returns the nodes whose owner label has a suitable value, "" for none.
+func (c *Capabilities) nodesWith(suits func(owner string) bool) []string {
 	var out []string
 	for _, n := range c.Nodes {
-		if n.Labels[v1alpha1.OwnerLabel] == v1alpha1.OwnerNadra && !c.Beside() {
+		if suits(n.Labels[v1alpha1.OwnerLabel]) {
 			out = append(out, n.Name)
 		}
 	}

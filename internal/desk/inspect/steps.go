@@ -1,6 +1,8 @@
 package inspect
 
 import (
+	"slices"
+
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
 
@@ -89,10 +91,5 @@ func (l *stepList) first(state StepState) *Step {
 
 // usesClaims reports whether the pod has a claim of nadra that exists.
 func (l *stepList) usesClaims() bool {
-	for _, s := range l.steps {
-		if s.State == StepOK && s.Name == "claim" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(l.steps, func(s Step) bool { return s.State == StepOK && s.Name == "claim" })
 }
