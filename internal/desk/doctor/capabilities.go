@@ -169,7 +169,7 @@ type Webhook struct {
 	Service       string `json:"service"`
 	// Ready counts the ready endpoints of the Service.
 	Ready int `json:"ready"`
-	// Untrusted are the webhooks of the configuration without a caBundle.
+	// Untrusted are the webhooks without a caBundle, as configuration/webhook.
 	Untrusted []string `json:"untrusted,omitempty"`
 }
 

@@ -76,7 +76,7 @@ var changes = []struct {
 	{"nadra-controller", Blocker, "(nadra-controller)", func(c *Capabilities) { c.Controller = nil }},
 	{"nadra-webhook", Blocker, "nadra-system/nadra-webhook", func(c *Capabilities) { c.Webhook.Ready = 0 }},
 	{"nadra-webhook", Blocker, "", func(c *Capabilities) { c.Webhook = nil }},
-	{"nadra-webhook", Blocker, "caBundle for pods.nadra.dev", func(c *Capabilities) { c.Webhook.Untrusted = []string{"pods.nadra.dev"} }},
+	{"nadra-webhook", Blocker, ": nadra-controller/pods", func(c *Capabilities) { c.Webhook.Untrusted = []string{"nadra-controller/pods.nadra.dev"} }},
 	{"nadra-devices", Warning, "2 NetworkAttachmentDefinitions", func(c *Capabilities) { c.Published.Devices = 0 }},
 	{"nadra-devices", Note, "none is nadra's", func(c *Capabilities) { c.own(); c.Published.Devices = 0 }},
 	{"nadra-devices", Warning, "", func(c *Capabilities) { c.own("node-2"); c.Published.Devices = 0; *c = c.Of([]string{"node-1"}) }},

@@ -218,7 +218,7 @@ func TestRead(t *testing.T) {
 		}},
 		Nadra:      &Nadra{Namespace: "nadra", DaemonSet: "nadra-node", Image: "nadra-node:dev", Args: []string{"--host-root=/host"}, Ready: 1, Desired: 2, ReadyNodes: []string{"node-1"}},
 		Controller: &Controller{Namespace: "nadra-system", Deployment: "nadra-controller", Ready: 1, Desired: 2},
-		Webhook:    &Webhook{Configuration: "nadra-controller", Namespace: "nadra-system", Service: "nadra-webhook", Ready: 1, Untrusted: []string{"untrusted"}},
+		Webhook:    &Webhook{Configuration: "nadra-controller", Namespace: "nadra-system", Service: "nadra-webhook", Ready: 1, Untrusted: []string{"nadra-controller/untrusted"}},
 		Published:  &Published{Slices: 1, Devices: 3},
 		Waiting:    []string{"shop/by-claim", "shop/by-template", "shop/web"},
 		Components: []Component{

@@ -126,7 +126,7 @@ func nadraWebhook(c *Capabilities) finding {
 			"%s names Service %s/%s, which has no ready endpoint: pods that name networks are refused", w.Configuration, w.Namespace, w.Service)
 	case len(w.Untrusted) > 0:
 		return found(Blocker, fmt.Sprintf("Look at what writes the caBundle, nadra-certificates or cert-manager: kubectl -n %s get pods.", w.Namespace),
-			"%s has no caBundle for %s, so the API server does not trust the webhook", w.Configuration, list(w.Untrusted))
+			"the API server does not trust webhooks without a caBundle: %s", list(w.Untrusted))
 	}
 	return fine("Service %s/%s has %s", w.Namespace, w.Service, count(w.Ready, "ready endpoint"))
 }

@@ -24,11 +24,11 @@ func (r *reader) readWebhook(ctx context.Context) {
 			if s == nil || s.Name != installation.WebhookService {
 				continue
 			}
-			if r.caps.Webhook == nil || r.caps.Webhook.Configuration != c.Name {
+			if r.caps.Webhook == nil {
 				r.caps.Webhook = &Webhook{Configuration: c.Name, Namespace: s.Namespace, Service: s.Name}
 			}
 			if len(w.ClientConfig.CABundle) == 0 {
-				r.caps.Webhook.Untrusted = append(r.caps.Webhook.Untrusted, w.Name)
+				r.caps.Webhook.Untrusted = append(r.caps.Webhook.Untrusted, c.Name+"/"+w.Name)
 			}
 		}
 	})
