@@ -1,6 +1,6 @@
 // Package installation reads from the arguments of nadra's own workloads how nadra runs in a
-// cluster. All commands read it here, so that they take the same cluster for the same. It is
-// pure; internal/installation finds the workloads.
+// cluster. All commands read it here, so that they take the same cluster for the same. Find reads
+// the workloads; everything else is pure.
 package installation
 
 import (

@@ -32,21 +32,10 @@ func besideMultus(c *Capabilities) finding {
 	case len(c.Multus) == 0 && c.gap(PartMultus, "") == nil:
 		return found(Warning, "If Multus was removed, install nadra without --beside-multus (manifests/drop-in).", "no Multus was recognized, so pods that nadra does not serve would get no networks")
 	}
-	if labelled := labelledNodes(c); len(labelled) > 0 {
+	if labelled := c.nodesWith(func(owner string) bool { return owner != "" }); len(labelled) > 0 {
 		return found(Note, "Remove the label: kubectl label node NODE "+v1alpha1.OwnerLabel+"-", "label %s of nodes has no effect beside Multus: %s", v1alpha1.OwnerLabel, list(labelled))
 	}
 	return fine("Multus stays on the nodes; namespaces and workloads move, not nodes")
-}
-
-// labelledNodes returns the nodes with an owner label.
-func labelledNodes(c *Capabilities) []string {
-	var out []string
-	for _, n := range c.Nodes {
-		if _, found := n.Labels[v1alpha1.OwnerLabel]; found {
-			out = append(out, n.Name)
-		}
-	}
-	return out
 }
 
 // annotationReaders names the programs that do not see the networks of nadra's pods beside Multus.

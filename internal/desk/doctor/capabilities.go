@@ -13,8 +13,9 @@ type Capabilities struct {
 	// Source names the cluster for people: its context.
 	Source string `json:"source,omitempty"`
 	Server Server `json:"server"`
-	// Nodes are sorted by name.
-	Nodes []Node `json:"nodes"`
+	// Nodes are sorted by name. SomeNodes is set if they are not all of the cluster, by --node.
+	Nodes     []Node `json:"nodes"`
+	SomeNodes bool   `json:"someNodes,omitempty"`
 	// Networks are the NetworkAttachmentDefinitions, sorted.
 	Networks []Network `json:"networks"`
 	// Multus has the installations of Multus, sorted.
@@ -27,7 +28,7 @@ type Capabilities struct {
 	Webhook *Webhook `json:"webhook,omitempty"`
 	// Published counts the devices that nodes offer. It is nil if it was not read.
 	Published *Published `json:"published,omitempty"`
-	// Waiting are the pods, as namespace/name and sorted, that name networks and whose containers do not run yet.
+	// Waiting are the pods, as namespace/name and sorted, that ask for networks and whose containers do not run yet.
 	Waiting []string `json:"waiting,omitempty"`
 	// BesideMultus is set if the user says that nadra will run beside Multus on one node, before
 	// nadra's own flags say it.
@@ -168,6 +169,8 @@ type Webhook struct {
 	Service       string `json:"service"`
 	// Ready counts the ready endpoints of the Service.
 	Ready int `json:"ready"`
+	// Untrusted are the webhooks without a caBundle, as configuration/webhook.
+	Untrusted []string `json:"untrusted,omitempty"`
 }
 
 // Published counts what the driver's ResourceSlices offer.
@@ -244,6 +247,7 @@ const (
 	PartMultus      = "multus"
 	PartComponents  = "components"
 	PartPods        = "pods"
+	PartClaims      = "claims"
 	PartWebhook     = "webhook"
 	PartSlices      = "slices"
 	PartPolicies    = "policies"

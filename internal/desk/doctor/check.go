@@ -47,7 +47,8 @@ type Check struct {
 // rule is one check, either of the cluster, of each node, or of each of some other objects.
 type rule struct {
 	id, area string
-	why      string // the reason for the check
+	needs    []string // the parts without which it is unknown
+	why      string   // the reason for the check
 	cluster  func(*Capabilities) finding
 	node     func(*Capabilities, *Node) finding
 	objects  func(*Capabilities) []aboutObject
@@ -87,21 +88,44 @@ func unread(g *Gap) finding {
 func Diagnose(c Capabilities) []Check {
 	var out []Check
 	for _, r := range rules {
-		if r.cluster != nil {
-			out = r.appendTo(out, "", r.cluster(&c))
+		switch {
+		case r.cluster != nil:
+			out = r.appendTo(out, "", r.ofCluster(&c))
 			continue
-		}
-		if r.objects != nil {
+		case r.objects != nil:
 			for _, f := range r.objects(&c) {
 				out = r.appendTo(out, f.object, f.finding)
 			}
 			continue
 		}
 		for i := range c.Nodes {
-			out = r.appendTo(out, c.Nodes[i].Name, r.node(&c, &c.Nodes[i]))
+			if n := &c.Nodes[i]; n.OS == "" || n.OS == "linux" { // the driver runs on no other
+				out = r.appendTo(out, n.Name, r.ofNode(&c, n))
+			}
 		}
 	}
 	return out
+}
+
+// ofCluster returns the finding about the cluster.
+func (r rule) ofCluster(c *Capabilities) finding {
+	for _, part := range r.needs {
+		if c.gap(part, "") != nil {
+			return missing(c, part, "")
+		}
+	}
+	return r.cluster(c)
+}
+
+// ofNode returns the finding about a node.
+func (r rule) ofNode(c *Capabilities, n *Node) finding {
+	unread := map[string]bool{PartNetworks: c.gap(PartNetworks, "") != nil, PartConfig: n.Config == nil, PartProbe: n.Probe == nil}
+	for _, part := range r.needs {
+		if unread[part] {
+			return missing(c, part, n.Name)
+		}
+	}
+	return r.node(c, n)
 }
 
 // appendTo appends the check of a finding, unless the rule does not apply.

@@ -32,6 +32,9 @@ var changes = []struct {
 		c.Components = []Component{{Name: "karpenter", Kind: Autoscaler, Where: "Deployment kube-system/karpenter"}}
 	}},
 	{"autoscalers", Unknown, "", func(c *Capabilities) { c.lose(PartComponents) }},
+	{"autoscalers", Unknown, "", func(c *Capabilities) { c.lose(Autoscaler) }},
+	{"schedulers", OK, "", func(c *Capabilities) { c.lose(Autoscaler) }},
+	{"nadra-controller", OK, "", func(c *Capabilities) { c.lose(Autoscaler) }},
 	{"nodes", Unknown, "not allowed to read it", func(c *Capabilities) {
 		c.Nodes, c.Gaps = nil, []Gap{{Part: PartNodes, Reason: "not allowed to read it", Remedy: "the right to list nodes"}}
 	}},
@@ -39,17 +42,31 @@ var changes = []struct {
 	{"nadra-driver", Blocker, "node-2", func(c *Capabilities) { c.own("node-2"); c.Nadra = nil }},
 	{"nadra-driver", Blocker, "nadra/nadra-node selects no node", func(c *Capabilities) { c.Nadra.Ready, c.Nadra.Desired, c.Nadra.ReadyNodes = 0, 0, nil }},
 	{"nadra-driver", Blocker, "none of 2 nodes", func(c *Capabilities) { c.Nadra.Ready, c.Nadra.ReadyNodes = 0, nil }},
-	{"nadra-driver", Blocker, ": node-2", func(c *Capabilities) {
+	{"nadra-driver", Warning, "selects no node", func(c *Capabilities) {
+		c.own()
+		c.Nadra.Ready, c.Nadra.Desired, c.Nadra.ReadyNodes = 0, 0, nil
+	}},
+	{"nadra-driver", Blocker, "selects no node", func(c *Capabilities) {
+		c.own("node-1")
+		c.Nadra.Ready, c.Nadra.Desired, c.Nadra.ReadyNodes = 0, 0, nil
+	}},
+	{"nadra-driver", Blocker, "none of 2 nodes", func(c *Capabilities) {
+		c.own("node-1")
+		c.Nadra.Ready, c.Nadra.ReadyNodes = 0, nil
+	}},
+	// One lost node of nadra must not stop the move of the others.
+	{"nadra-driver", Warning, ": node-2", func(c *Capabilities) {
 		c.own("node-1", "node-2")
 		c.Nadra.Ready, c.Nadra.ReadyNodes = 1, []string{"node-1"}
 	}},
 	// A DaemonSet whose node selector leaves out a node of nadra.
-	{"nadra-driver", Blocker, ": node-2", func(c *Capabilities) {
+	{"nadra-driver", Warning, ": node-2", func(c *Capabilities) {
 		c.own("node-2")
 		c.Nadra.Ready, c.Nadra.Desired, c.Nadra.ReadyNodes = 1, 1, []string{"node-1"}
 	}},
-	{"nadra-driver", OK, "2 nodes, 1 of them", func(c *Capabilities) { c.own("node-2") }},
-	{"nadra-driver", Note, "", func(c *Capabilities) { c.own() }},
+	{"nadra-driver", OK, "(1)", func(c *Capabilities) { c.own("node-2") }},
+	{"nadra-driver", Note, "none of the checked nodes", func(c *Capabilities) { c.own("node-2"); *c = c.Of([]string{"node-1"}) }},
+	{"nadra-driver", Unknown, "not read", func(c *Capabilities) { c.own("node-2"); c.Nadra.ReadyNodes = nil }}, // facts of an older version
 	{"nadra-driver", Unknown, "", func(c *Capabilities) { c.own("node-2"); c.lose(PartPods) }},
 	{"nadra-driver", Unknown, "", func(c *Capabilities) { c.own(); c.Nodes = nil; c.lose(PartNodes) }},
 	{"nadra-driver", Warning, "1 of 2", func(c *Capabilities) { c.Nadra.Ready = 1 }},
@@ -59,7 +76,11 @@ var changes = []struct {
 	{"nadra-controller", Blocker, "(nadra-controller)", func(c *Capabilities) { c.Controller = nil }},
 	{"nadra-webhook", Blocker, "nadra-system/nadra-webhook", func(c *Capabilities) { c.Webhook.Ready = 0 }},
 	{"nadra-webhook", Blocker, "", func(c *Capabilities) { c.Webhook = nil }},
+	{"nadra-webhook", Blocker, ": nadra-controller/pods", func(c *Capabilities) { c.Webhook.Untrusted = []string{"nadra-controller/pods.nadra.dev"} }},
 	{"nadra-devices", Warning, "2 NetworkAttachmentDefinitions", func(c *Capabilities) { c.Published.Devices = 0 }},
+	{"nadra-devices", Note, "none is nadra's", func(c *Capabilities) { c.own(); c.Published.Devices = 0 }},
+	{"nadra-devices", Warning, "", func(c *Capabilities) { c.own("node-2"); c.Published.Devices = 0; *c = c.Of([]string{"node-1"}) }},
+	{"waiting-pods", Unknown, "", func(c *Capabilities) { c.lose(PartClaims) }},
 	{"waiting-pods", Note, "2 pods: a/x, b/y", func(c *Capabilities) { c.Waiting = []string{"a/x", "b/y"} }},
 	{"network-configurations", Blocker, "ran/f1", func(c *Capabilities) { c.Networks[0].Error = "no JSON" }},
 	{"network-configurations", Note, " 1 ", func(c *Capabilities) { c.Networks[0].OnNodes = true }},

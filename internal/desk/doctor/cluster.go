@@ -39,8 +39,6 @@ var draResources = []string{"deviceclasses", "resourceclaims", "resourceclaimtem
 func draAPI(c *Capabilities) finding {
 	versions := c.Server.ResourceVersions
 	switch {
-	case c.gap(PartGroups, "") != nil:
-		return missing(c, PartGroups, "")
 	case len(versions) == 0:
 		return found(Blocker, upgradeKubernetes, "resource.k8s.io is not served")
 	case !slices.Contains(versions, "v1"):
@@ -116,10 +114,12 @@ func componentsOf(c *Capabilities, kind string) []aboutObject {
 			out = append(out, aboutObject{"", found(Warning, componentAdvice(one.Name), "%s (%s)", one.Name, one.Where)})
 		}
 	}
-	switch {
-	case c.gap(PartComponents, "") != nil:
-		out = append(out, aboutObject{"", missing(c, PartComponents, "")})
-	case len(out) == 0:
+	for _, part := range []string{PartComponents, kind} {
+		if g := c.gap(part, ""); g != nil {
+			return append(out, aboutObject{"", unread(g)})
+		}
+	}
+	if len(out) == 0 {
 		out = append(out, aboutObject{"", fine("found no known %s", kind)})
 	}
 	return out
@@ -138,9 +138,6 @@ func nodes(c *Capabilities) finding {
 
 // networkConfigurations checks that the NADs can be read.
 func networkConfigurations(c *Capabilities) finding {
-	if g := c.gap(PartNetworks, ""); g != nil {
-		return unread(g)
-	}
 	var broken []string
 	onNodes := 0
 	for _, n := range c.Networks {
@@ -183,38 +180,25 @@ func withUsers(users map[string][]string) []string {
 	return out
 }
 
-// unknownNeeds returns a finding if it is not known what networks need, or what any node has.
-func unknownNeeds(c *Capabilities) (f finding, unknown bool) {
-	if g := c.gap(PartNetworks, ""); g != nil {
-		return unread(g), true
-	}
+// onSomeNode returns the finding for what networks need if no probed node has it.
+func onSomeNode(c *Capabilities, status Status, do string, needs func(Network) []string, has func(Node, string) bool) finding {
 	if len(c.probed()) == 0 {
-		return missing(c, PartProbe, ""), true
+		return missing(c, PartProbe, "")
 	}
-	return finding{}, false
+	if lacks := nowhere(c, needs, has); len(lacks) > 0 {
+		return found(status, do, "on none of %s: %s", count(len(c.probed()), "probed node"), list(lacks))
+	}
+	return fine("every one is on a probed node")
 }
 
 // networkPlugins checks that the plugins of all networks are on a node.
 func networkPlugins(c *Capabilities) finding {
-	if f, unknown := unknownNeeds(c); unknown {
-		return f
-	}
-	if lacks := nowhere(c, Network.Binaries, hasPlugin); len(lacks) > 0 {
-		return found(Blocker, "Install them on the nodes that are to serve these networks.", "on none of %s: %s", count(len(c.probed()), "probed node"), list(lacks))
-	}
-	return fine("every one is on a probed node")
+	return onSomeNode(c, Blocker, "Install them on the nodes that are to serve these networks.", Network.Binaries, hasPlugin)
 }
 
 // networkMasters checks that the masters of all networks are on a node.
 func networkMasters(c *Capabilities) finding {
-	if f, unknown := unknownNeeds(c); unknown {
-		return f
-	}
-	needs := func(n Network) []string { return n.Masters }
-	if lacks := nowhere(c, needs, hasInterface); len(lacks) > 0 {
-		return found(Warning, "Create the interfaces, or correct the networks.", "on none of %s: %s", count(len(c.probed()), "probed node"), list(lacks))
-	}
-	return fine("every one is on a probed node")
+	return onSomeNode(c, Warning, "Create the interfaces, or correct the networks.", func(n Network) []string { return n.Masters }, hasInterface)
 }
 
 func hasPlugin(n Node, name string) bool    { return n.Probe.HasPlugin(name) }

@@ -37,6 +37,11 @@ func ParseCapabilities(text []byte) (Capabilities, error) {
 	if err := json.Unmarshal(content, &c); err != nil {
 		return c, err
 	}
+	for i, g := range c.Gaps {
+		if g.Part == "staticPods" { // its name until 0.1.0-rc.1
+			c.Gaps[i].Part = PartPods
+		}
+	}
 	return c, c.validate()
 }
 

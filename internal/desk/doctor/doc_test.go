@@ -43,6 +43,15 @@ func TestParseCapabilities(t *testing.T) {
 	}
 }
 
+// TestParseOlderGap checks that the gap of pods is known by the name that it had first.
+func TestParseOlderGap(t *testing.T) {
+	const old = "apiVersion: nadra.dev/v1alpha1\nkind: ClusterCapabilities\ngaps: [{part: staticPods, reason: denied, remedy: a right}]\n"
+	c, err := ParseCapabilities([]byte(old))
+	if err != nil || c.gap(PartPods, "") == nil {
+		t.Errorf("gaps %+v, %v", c.Gaps, err)
+	}
+}
+
 func TestReportCounts(t *testing.T) {
 	r := NewReport(ready())
 	want := Summary{Nodes: 2, Probed: 2, OK: len(r.Checks) - 1, Note: 1}

@@ -50,7 +50,7 @@ type reader struct {
 func (c Cluster) Read(ctx context.Context) (Capabilities, error) {
 	r := reader{Cluster: c, caps: Capabilities{
 		APIVersion: APIVersion, Kind: CapabilitiesKind, Source: "cluster " + c.Name,
-		Nodes: []Node{}, Networks: []Network{}, BesideMultus: c.BesideMultus,
+		Nodes: []Node{}, SomeNodes: len(c.Nodes) > 0, Networks: []Network{}, BesideMultus: c.BesideMultus,
 	}}
 	v, err := c.Kube.Discovery().ServerVersionWithContext(ctx)
 	if err != nil && !apierrors.IsForbidden(err) {
@@ -98,7 +98,7 @@ func emulated(v *version.Info) string {
 
 // checkNodes returns an error for a name that no node has, if the nodes could be read.
 func (r *reader) checkNodes() error {
-	if slices.ContainsFunc(r.caps.Gaps, func(g Gap) bool { return g.Part == PartNodes }) {
+	if r.caps.gap(PartNodes, "") != nil {
 		return nil
 	}
 	for _, name := range r.Nodes {

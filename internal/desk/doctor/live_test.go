@@ -128,10 +128,25 @@ func pending(name, networks string, change ...func(*corev1.Pod)) *corev1.Pod {
 	return p
 }
 
+// claiming returns a pod that does not run, with a claim and no annotation.
+func claiming(name string, claim corev1.PodResourceClaim) *corev1.Pod {
+	return pending(name, "", func(p *corev1.Pod) { p.Spec.ResourceClaims = []corev1.PodResourceClaim{claim} })
+}
+
+// requesting returns the spec of a claim that requests a device of a class.
+func requesting(class string) resourceapi.ResourceClaimSpec {
+	return resourceapi.ResourceClaimSpec{Devices: resourceapi.DeviceClaim{Requests: []resourceapi.DeviceRequest{
+		{Name: "a", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: class}},
+	}}}
+}
+
 // webhookOf returns a configuration that names a Service.
 func webhookOf(service string) *admissionv1.MutatingWebhookConfiguration {
 	c := &admissionv1.MutatingWebhookConfiguration{ObjectMeta: meta("", "nadra-controller")}
-	c.Webhooks = []admissionv1.MutatingWebhook{{ClientConfig: admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Namespace: "nadra-system", Name: service}}}}
+	of := admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Namespace: "nadra-system", Name: service}}
+	c.Webhooks = []admissionv1.MutatingWebhook{{Name: "untrusted", ClientConfig: of}}
+	of.CABundle = []byte("PEM")
+	c.Webhooks = append(c.Webhooks, admissionv1.MutatingWebhook{Name: "trusted", ClientConfig: of})
 	return c
 }
 
@@ -153,7 +168,13 @@ func TestRead(t *testing.T) {
 	c, _ := world(append(thick(),
 		node("node-2"), node("node-1"), static, driver, driverPod("a", "node-1", true), driverPod("b", "node-2", false), controller,
 		pending("web", "lan"), pending("empty", "[ ]"), pending("of-the-host", "lan", func(p *corev1.Pod) { p.Spec.HostNetwork = true }),
+		claiming("by-claim", corev1.PodResourceClaim{ResourceClaimName: ptr.To("net")}), claiming("by-template", corev1.PodResourceClaim{ResourceClaimTemplateName: ptr.To("net")}),
+		claiming("of-a-gpu", corev1.PodResourceClaim{ResourceClaimName: ptr.To("gpu")}),
+		&resourceapi.ResourceClaim{ObjectMeta: meta("shop", "net"), Spec: requesting("lan.shop.nad.nadra.dev")},
+		&resourceapi.ResourceClaim{ObjectMeta: meta("shop", "gpu"), Spec: requesting("gpu")},
+		&resourceapi.ResourceClaimTemplate{ObjectMeta: meta("shop", "net"), Spec: resourceapi.ResourceClaimTemplateSpec{Spec: requesting("lan.shop.nad.nadra.dev")}},
 		&appsv1.Deployment{ObjectMeta: meta("kube-system", "coredns")},
+		&appsv1.Deployment{ObjectMeta: meta("openshift-machine-api", "cluster-autoscaler-operator")},
 		&corev1.ConfigMap{ObjectMeta: meta("kube-system", "cluster-autoscaler-status")},
 		webhookOf("nadra-webhook"), endpoints("nadra-webhook", "10.0.0.1", true), endpoints("nadra-webhook", "10.0.0.2", false), endpoints("other", "10.0.0.3", true),
 		&resourceapi.ResourceSlice{ObjectMeta: meta("", "one"), Spec: resourceapi.ResourceSliceSpec{Driver: "net.nadra.dev", Devices: make([]resourceapi.Device, 3)}},
@@ -197,9 +218,9 @@ func TestRead(t *testing.T) {
 		}},
 		Nadra:      &Nadra{Namespace: "nadra", DaemonSet: "nadra-node", Image: "nadra-node:dev", Args: []string{"--host-root=/host"}, Ready: 1, Desired: 2, ReadyNodes: []string{"node-1"}},
 		Controller: &Controller{Namespace: "nadra-system", Deployment: "nadra-controller", Ready: 1, Desired: 2},
-		Webhook:    &Webhook{Configuration: "nadra-controller", Namespace: "nadra-system", Service: "nadra-webhook", Ready: 1},
+		Webhook:    &Webhook{Configuration: "nadra-controller", Namespace: "nadra-system", Service: "nadra-webhook", Ready: 1, Untrusted: []string{"nadra-controller/untrusted"}},
 		Published:  &Published{Slices: 1, Devices: 3},
-		Waiting:    []string{"shop/web"},
+		Waiting:    []string{"shop/by-claim", "shop/by-template", "shop/web"},
 		Components: []Component{
 			{Name: "cluster-autoscaler", Kind: Autoscaler, Where: "ConfigMap kube-system/cluster-autoscaler-status"},
 			{Name: "kueue", Kind: Scheduler, Where: "API group kueue.x-k8s.io"},
@@ -334,28 +355,31 @@ func TestReadOnlyReads(t *testing.T) {
 
 // TestReadWithoutRights checks that parts which the user may not read are gaps with a remedy.
 func TestReadWithoutRights(t *testing.T) {
-	c, kube := world(thick()...)
-	kube.PrependReactor("*", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
-		if a.GetVerb() != "list" {
-			return false, nil, nil
+	for allowed, lacks := range map[string][]string{"nothing": {PartPods}, "pods": {PartClaims}} {
+		c, kube := world(append(thick(), claiming("web", corev1.PodResourceClaim{}))...)
+		kube.PrependReactor("*", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
+			get, one := a.(clienttesting.GetAction)
+			if a.GetVerb() != "list" && !(one && get.GetName() == autoscalerStatus) || a.GetResource().Resource == allowed {
+				return false, nil, nil
+			}
+			return true, nil, apierrors.NewForbidden(a.GetResource().GroupResource(), "", errors.New("no"))
+		})
+		c.Raw = served{}.get
+		got, err := c.Read(t.Context())
+		if err != nil {
+			t.Fatal(err)
 		}
-		return true, nil, apierrors.NewForbidden(a.GetResource().GroupResource(), "", errors.New("no"))
-	})
-	c.Raw = served{}.get
-	got, err := c.Read(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	var parts []string
-	for _, g := range got.Gaps {
-		parts = append(parts, g.Part)
-		if g.Reason != "not allowed to read it" || !strings.Contains(g.Remedy, "the right to") {
-			t.Errorf("gap %+v", g)
+		var parts []string
+		for _, g := range got.Gaps {
+			parts = append(parts, g.Part)
+			if g.Reason != "not allowed to read it" || !strings.Contains(g.Remedy, "the right to") {
+				t.Errorf("gap %+v", g)
+			}
 		}
-	}
-	want := []string{PartGates, PartNodes, PartMultus, PartComponents, PartPods, PartWebhook, PartSlices, PartWhereabouts}
-	if diff := cmp.Diff(want, parts); diff != "" {
-		t.Errorf("gaps (-want +got):\n%s", diff)
+		want := slices.Concat([]string{PartGates, PartNodes, PartMultus, PartComponents, Autoscaler}, lacks, []string{PartWebhook, PartSlices, PartWhereabouts})
+		if diff := cmp.Diff(want, parts); diff != "" {
+			t.Errorf("gaps (-want +got):\n%s", diff)
+		}
 	}
 }
 
@@ -363,7 +387,7 @@ func TestReadSomeNodes(t *testing.T) {
 	c, _ := world(node("node-1"), node("node-2"))
 	c.Nodes = []string{"node-2"}
 	got, err := c.Read(t.Context())
-	if err != nil || len(got.Nodes) != 1 || got.Nodes[0].Name != "node-2" {
+	if err != nil || !got.SomeNodes || len(got.Nodes) != 1 || got.Nodes[0].Name != "node-2" {
 		t.Errorf("nodes %v, %v", got.Nodes, err)
 	}
 	c.Nodes = []string{"node-9"}

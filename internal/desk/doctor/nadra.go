@@ -9,7 +9,8 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
-// nadraDriver checks that nadra's driver runs, and is ready on each node that is nadra's by its label.
+// nadraDriver checks that nadra's driver runs, and is ready on each node that is nadra's by its label. It is a blocker only
+// if no node has it: one node without it must not keep an upgrade from going on with the others.
 func nadraDriver(c *Capabilities) finding {
 	n := c.Nadra
 	switch {
@@ -20,7 +21,11 @@ func nadraDriver(c *Capabilities) finding {
 	case n == nil:
 		return found(Note, "Install it when the other checks pass: "+apply(c)+".", "it is not installed")
 	case n.Desired == 0:
-		return found(Blocker, fmt.Sprintf("Correct the node selector and the affinity: kubectl -n %s get daemonset %s -o yaml.", n.Namespace, n.DaemonSet),
+		status, remedy := Blocker, "Correct the node selector and the affinity: "
+		if c.noneOwned() {
+			status, remedy = Warning, "Unless it selects nodes by label "+ownLabel+", which none has yet, correct the node selector and the affinity: "
+		}
+		return found(status, remedy+fmt.Sprintf("kubectl -n %s get daemonset %s -o yaml.", n.Namespace, n.DaemonSet),
 			"%s/%s selects no node, so no driver runs", n.Namespace, n.DaemonSet)
 	}
 	return driverOfNodes(c, fmt.Sprintf("Look at its pods: kubectl -n %s get pods -o wide.", n.Namespace))
@@ -37,34 +42,50 @@ func apply(c *Capabilities) string {
 // driverOfNodes compares the nodes that the driver must serve with those on which it is ready.
 func driverOfNodes(c *Capabilities, remedy string) finding {
 	n, owned := c.Nadra, c.ownedNodes()
+	known := c.gap(PartPods, "") == nil && len(n.ReadyNodes) > 0 // older versions have not written them
 	without := slices.DeleteFunc(slices.Clone(owned), func(node string) bool { return slices.Contains(n.ReadyNodes, node) })
 	switch {
 	case n.Ready == 0:
 		return found(Blocker, remedy, "%s/%s is ready on none of %s", n.Namespace, n.DaemonSet, count(int(n.Desired), "node"))
-	case c.gap(PartPods, "") == nil && len(without) > 0:
-		return found(Blocker, remedy, "%s/%s is not ready on nodes that are nadra's by their label: %s", n.Namespace, n.DaemonSet, list(without))
+	case known && len(without) > 0:
+		return found(Warning, remedy, "%s/%s is not ready on nodes that are nadra's by their label: %s", n.Namespace, n.DaemonSet, list(without))
 	case n.Ready < n.Desired:
 		return found(Warning, remedy, "%s/%s is ready on %d of %d nodes", n.Namespace, n.DaemonSet, n.Ready, n.Desired)
 	}
 	if !c.Installation().Labelled() {
 		return fine("%s/%s is ready on %s", n.Namespace, n.DaemonSet, count(int(n.Ready), "node"))
 	}
-	for _, part := range []string{PartNodes, PartPods} {
-		if g := c.gap(part, ""); g != nil {
-			return unread(g)
-		}
+	switch {
+	case c.gap(PartNodes, "") != nil:
+		return missing(c, PartNodes, "")
+	case !known:
+		return missing(c, PartPods, "")
+	case len(owned) == 0:
+		return found(Note, labelNodes, "%s/%s is ready on %s, and none of the checked nodes is nadra's by its label", n.Namespace, n.DaemonSet, count(int(n.Ready), "node"))
 	}
-	if len(owned) == 0 {
-		return found(Note, "Label the nodes that nadra will serve: "+v1alpha1.OwnerLabel+"="+v1alpha1.OwnerNadra+".", "%s/%s is ready on %s, and no node is nadra's by its label", n.Namespace, n.DaemonSet, count(int(n.Ready), "node"))
-	}
-	return fine("%s/%s is ready on %s, %d of them nadra's by their label", n.Namespace, n.DaemonSet, count(int(n.Ready), "node"), len(owned))
+	return fine("%s/%s is ready on %s, and on each checked node that is nadra's by its label (%d)", n.Namespace, n.DaemonSet, count(int(n.Ready), "node"), len(owned))
+}
+
+const (
+	ownLabel   = v1alpha1.OwnerLabel + "=" + v1alpha1.OwnerNadra
+	labelNodes = "Label the nodes that nadra will serve: " + ownLabel + "."
+)
+
+// noneOwned reports whether nadra serves no node yet, because it serves labelled nodes and none has the label.
+func (c *Capabilities) noneOwned() bool {
+	return c.Installation().Labelled() && len(c.ownedNodes()) == 0 && !c.SomeNodes && c.gap(PartNodes, "") == nil
 }
 
 // ownedNodes returns the nodes that are nadra's by their label. Beside Multus, the label has no effect.
 func (c *Capabilities) ownedNodes() []string {
+	return c.nodesWith(func(owner string) bool { return owner == v1alpha1.OwnerNadra && !c.Beside() })
+}
+
+// nodesWith returns the nodes whose owner label has a suitable value, "" for none.
+func (c *Capabilities) nodesWith(suits func(owner string) bool) []string {
 	var out []string
 	for _, n := range c.Nodes {
-		if n.Labels[v1alpha1.OwnerLabel] == v1alpha1.OwnerNadra && !c.Beside() {
+		if suits(n.Labels[v1alpha1.OwnerLabel]) {
 			out = append(out, n.Name)
 		}
 	}
@@ -91,12 +112,11 @@ func nadraController(c *Capabilities) finding {
 	return fine("%s/%s has %s ready", n.Namespace, n.Deployment, count(int(n.Ready), "replica"))
 }
 
-// nadraWebhook checks that the API server reaches the webhook that a configuration names.
+// nadraWebhook checks that the Service of the webhook has a ready endpoint, and that the API server has a certificate by
+// which it can trust it.
 func nadraWebhook(c *Capabilities) finding {
 	w := c.Webhook
 	switch {
-	case c.gap(PartWebhook, "") != nil:
-		return missing(c, PartWebhook, "")
 	case w == nil && c.Controller != nil:
 		return found(Blocker, "Apply the manifests again: "+apply(c)+".", "no MutatingWebhookConfiguration names its Service, so pods get no claims")
 	case w == nil:
@@ -104,6 +124,9 @@ func nadraWebhook(c *Capabilities) finding {
 	case w.Ready == 0:
 		return found(Blocker, fmt.Sprintf("Look at the controller's pods: kubectl -n %s get pods,endpointslices.", w.Namespace),
 			"%s names Service %s/%s, which has no ready endpoint: pods that name networks are refused", w.Configuration, w.Namespace, w.Service)
+	case len(w.Untrusted) > 0:
+		return found(Blocker, fmt.Sprintf("Look at what writes the caBundle, nadra-certificates or cert-manager: kubectl -n %s get pods.", w.Namespace),
+			"the API server does not trust webhooks without a caBundle: %s", list(w.Untrusted))
 	}
 	return fine("Service %s/%s has %s", w.Namespace, w.Service, count(w.Ready, "ready endpoint"))
 }
@@ -112,11 +135,12 @@ func nadraWebhook(c *Capabilities) finding {
 func nadraDevices(c *Capabilities) finding {
 	p := c.Published
 	switch {
-	case c.gap(PartSlices, "") != nil:
-		return missing(c, PartSlices, "")
 	case p == nil, c.Nadra == nil && p.Slices == 0:
 		return nothing
-	case p.Devices == 0 && c.Nadra != nil && c.Nadra.Ready > 0 && len(c.Networks) > 0:
+	case p.Devices > 0 || c.Nadra == nil || c.Nadra.Ready == 0 || len(c.Networks) == 0:
+	case c.noneOwned():
+		return found(Note, labelNodes, "no node offers a network yet, because none is nadra's by its label")
+	default:
 		return found(Warning, "Find the reason of each network: kubectl nadra get networks -A -o wide.", "no node offers a network, of %s", count(len(c.Networks), "NetworkAttachmentDefinition"))
 	}
 	return fine("%s in %s", count(p.Devices, "device"), count(p.Slices, "ResourceSlice"))
@@ -125,10 +149,10 @@ func nadraDevices(c *Capabilities) finding {
 // waitingPods reports the pods that wait for their networks, or for something else before they start.
 func waitingPods(c *Capabilities) finding {
 	switch {
-	case c.gap(PartPods, "") != nil:
-		return missing(c, PartPods, "")
+	case len(c.Waiting) == 0 && c.gap(PartClaims, "") != nil:
+		return missing(c, PartClaims, "")
 	case len(c.Waiting) == 0:
-		return fine("no pod that names networks waits")
+		return fine("no pod with networks waits")
 	}
 	namespace, name, _ := strings.Cut(c.Waiting[0], "/")
 	return found(Note, "Find what a pod waits for: kubectl nadra explain pod/"+name+" -n "+namespace+".", "%s: %s", count(len(c.Waiting), "pod"), list(c.Waiting))

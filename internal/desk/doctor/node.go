@@ -5,16 +5,6 @@ import (
 	"strings"
 )
 
-// linux restricts a check to nodes on which nadra's driver can run.
-func linux(check func(*Capabilities, *Node) finding) func(*Capabilities, *Node) finding {
-	return func(c *Capabilities, n *Node) finding {
-		if n.OS != "" && n.OS != "linux" {
-			return nothing
-		}
-		return check(c, n)
-	}
-}
-
 // askNode is the remedy for a version that cannot be parsed.
 const askNode = "Look at the versions that the node reports: kubectl get nodes -o wide."
 
@@ -41,10 +31,7 @@ func kernelVersion(_ *Capabilities, n *Node) finding {
 }
 
 // kubeletGates checks the feature gates of the kubelet.
-func kubeletGates(c *Capabilities, n *Node) finding {
-	if n.Config == nil {
-		return missing(c, PartConfig, n.Name)
-	}
+func kubeletGates(_ *Capabilities, n *Node) finding {
 	worst, off := OK, []string{}
 	for _, g := range gates {
 		if on, set := n.Config.FeatureGates[g.name]; set && !on {
@@ -61,10 +48,7 @@ func kubeletGates(c *Capabilities, n *Node) finding {
 const numa = "Leave workloads that need the alignment on the device plugin, or put CPUs and network into one claim with a DRA driver for CPUs; devices have the attributes numaNode and pcieRoot. See NADRA-023."
 
 // topologyManager checks whether the kubelet aligns devices by NUMA node, and whether pods get exclusive CPUs.
-func topologyManager(c *Capabilities, n *Node) finding {
-	if n.Config == nil {
-		return missing(c, PartConfig, n.Name)
-	}
+func topologyManager(_ *Capabilities, n *Node) finding {
 	policy := cmp.Or(n.Config.TopologyManagerPolicy, "none")
 	shown := policy
 	if scope := cmp.Or(n.Config.TopologyManagerScope, "container"); scope != "container" {

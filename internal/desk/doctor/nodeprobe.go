@@ -11,10 +11,7 @@ import (
 )
 
 // nriAnswers checks that the container runtime has NRI.
-func nriAnswers(c *Capabilities, n *Node) finding {
-	if n.Probe == nil {
-		return missing(c, PartProbe, n.Name)
-	}
+func nriAnswers(_ *Capabilities, n *Node) finding {
 	nri := n.Probe.NRI
 	switch {
 	case !nri.Found:
@@ -29,11 +26,8 @@ func nriAnswers(c *Capabilities, n *Node) finding {
 const shortest = time.Second
 
 // nriTimeout checks NRI's request timeout.
-func nriTimeout(c *Capabilities, n *Node) finding {
-	switch {
-	case n.Probe == nil:
-		return missing(c, PartProbe, n.Name)
-	case !n.Probe.NRI.Answers:
+func nriTimeout(_ *Capabilities, n *Node) finding {
+	if !n.Probe.NRI.Answers {
 		return nothing
 	}
 	if timeout := n.Probe.NRI.RequestTimeout(); timeout < shortest {
@@ -47,9 +41,6 @@ const cdiDir = "/var/run/cdi"
 
 // cdiDirs checks that the driver can write its CDI specs.
 func cdiDirs(c *Capabilities, n *Node) finding {
-	if n.Probe == nil {
-		return missing(c, PartProbe, n.Name)
-	}
 	want := c.Nadra.Flag("cdi-dir", cdiDir)
 	i := slices.IndexFunc(n.Probe.CDI, func(d probe.Dir) bool { return d.Path == want })
 	switch {
@@ -61,16 +52,6 @@ func cdiDirs(c *Capabilities, n *Node) finding {
 		return fine("%s does not exist yet; the driver creates it", want)
 	}
 	return fine("%s exists", want)
-}
-
-// knowingNetworks makes a check unknown if the networks could not be read: without any, nodes seem to lack nothing.
-func knowingNetworks(check func(*Capabilities, *Node) finding) func(*Capabilities, *Node) finding {
-	return func(c *Capabilities, n *Node) finding {
-		if g := c.gap(PartNetworks, ""); g != nil {
-			return unread(g)
-		}
-		return check(c, n)
-	}
 }
 
 // lacking lists what networks need and a node does not have, with the networks. needed
@@ -90,9 +71,6 @@ func lacking(c *Capabilities, n *Node, needs func(Network) []string, has func(No
 
 // cniPlugins checks that the node has the networks' plugins.
 func cniPlugins(c *Capabilities, n *Node) finding {
-	if n.Probe == nil {
-		return missing(c, PartProbe, n.Name)
-	}
 	var dirs, dead []string
 	for _, d := range n.Probe.BinDirs {
 		dirs = append(dirs, d.Path)
@@ -115,9 +93,6 @@ func cniPlugins(c *Capabilities, n *Node) finding {
 
 // masters checks that the node has the networks' masters.
 func masters(c *Capabilities, n *Node) finding {
-	if n.Probe == nil {
-		return missing(c, PartProbe, n.Name)
-	}
 	lacks, needed := lacking(c, n, func(n Network) []string { return n.Masters }, hasInterface)
 	if len(lacks) > 0 {
 		return found(Note, "Create the interfaces if the networks are for this node.", "lacks %s; has %s", list(lacks), possibleMasters(n.Probe))
@@ -141,10 +116,7 @@ func possibleMasters(r *probe.Report) string {
 
 // cniConfiguration checks the configuration of the node's default network.
 func cniConfiguration(c *Capabilities, n *Node) finding {
-	switch {
-	case n.Probe == nil:
-		return missing(c, PartProbe, n.Name)
-	case len(n.Probe.ConfDirs) == 0:
+	if len(n.Probe.ConfDirs) == 0 {
 		return nothing
 	}
 	dir := n.Probe.ConfDirs[0]

@@ -9,9 +9,6 @@ import (
 
 // staticPods checks for static pods that ask for networks.
 func staticPods(c *Capabilities) finding {
-	if g := c.gap(PartPods, ""); g != nil {
-		return unread(g)
-	}
 	if len(c.StaticPods) == 0 {
 		return fine("no static pod asks for networks")
 	}
@@ -40,8 +37,6 @@ func own(pods []StaticPod) (n int) {
 func policies(c *Capabilities) finding {
 	p := c.Policies
 	switch {
-	case c.gap(PartPolicies, "") != nil:
-		return missing(c, PartPolicies, "")
 	case p == nil:
 		return nothing
 	case c.Beside():
@@ -58,8 +53,6 @@ func whereabouts(c *Capabilities) finding {
 	w := c.Whereabouts
 	used := slices.ContainsFunc(c.Networks, func(n Network) bool { return slices.Contains(n.IPAM, "whereabouts") })
 	switch {
-	case c.gap(PartWhereabouts, "") != nil:
-		return missing(c, PartWhereabouts, "")
 	case w == nil && used:
 		return found(Warning, "Install whereabouts' CustomResourceDefinitions, unless it uses etcd.", "networks use whereabouts, and the cluster has no IPPools")
 	case w == nil:

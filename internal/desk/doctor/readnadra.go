@@ -20,8 +20,15 @@ func (r *reader) readWebhook(ctx context.Context) {
 	client := r.Kube.AdmissionregistrationV1().MutatingWebhookConfigurations()
 	err := kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(client.List), func(c *admissionv1.MutatingWebhookConfiguration) {
 		for _, w := range c.Webhooks {
-			if s := w.ClientConfig.Service; s != nil && s.Name == installation.WebhookService {
+			s := w.ClientConfig.Service
+			if s == nil || s.Name != installation.WebhookService {
+				continue
+			}
+			if r.caps.Webhook == nil {
 				r.caps.Webhook = &Webhook{Configuration: c.Name, Namespace: s.Namespace, Service: s.Name}
+			}
+			if len(w.ClientConfig.CABundle) == 0 {
+				r.caps.Webhook.Untrusted = append(r.caps.Webhook.Untrusted, c.Name+"/"+w.Name)
 			}
 		}
 	})

@@ -29,19 +29,10 @@ type Summary struct {
 func NewReport(c Capabilities) *Report {
 	r := &Report{APIVersion: APIVersion, Kind: ReportKind, Source: c.Source, Checks: Diagnose(c)}
 	r.Summary.Nodes, r.Summary.Probed = len(c.Nodes), len(c.probed())
+	s := &r.Summary
+	of := map[Status]*int{OK: &s.OK, Note: &s.Note, Unknown: &s.Unknown, Warning: &s.Warning, Blocker: &s.Blocker}
 	for _, check := range r.Checks {
-		switch check.Status {
-		case OK:
-			r.Summary.OK++
-		case Note:
-			r.Summary.Note++
-		case Unknown:
-			r.Summary.Unknown++
-		case Warning:
-			r.Summary.Warning++
-		case Blocker:
-			r.Summary.Blocker++
-		}
+		*of[check.Status]++
 	}
 	return r
 }
@@ -51,6 +42,7 @@ func (c Capabilities) Of(nodes []string) Capabilities {
 	if len(nodes) == 0 {
 		return c
 	}
+	c.SomeNodes = true
 	c.Nodes = slices.DeleteFunc(slices.Clone(c.Nodes), func(n Node) bool { return !slices.Contains(nodes, n.Name) })
 	return c
 }

@@ -3,12 +3,14 @@ package doctor
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -45,13 +47,12 @@ func (r *reader) readDaemonSets(ctx context.Context) {
 // run. It returns nil if there is none or if the user may not list DaemonSets.
 func Driver(ctx context.Context, client kubernetes.Interface) (*Nadra, error) {
 	var out *Nadra
-	err := kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(client.AppsV1().DaemonSets("").List),
-		func(d *appsv1.DaemonSet) {
-			if n := nadraOf(d); n != nil {
-				out = n
-			}
-		})
-	if err != nil && !apierrors.IsForbidden(err) {
+	_, err := kube.EachReadable(ctx, metav1.ListOptions{}, kube.PagesOf(client.AppsV1().DaemonSets("").List), func(d *appsv1.DaemonSet) {
+		if n := nadraOf(d); n != nil {
+			out = n
+		}
+	})
+	if err != nil {
 		return nil, fmt.Errorf("looking for nadra's driver: %w", err)
 	}
 	return out, nil
@@ -104,14 +105,15 @@ func (r *reader) readComponents(ctx context.Context) {
 				}
 			}
 			for _, k := range known {
-				if strings.Contains(d.Name, k.deployment) && where[k.name] == "" {
+				// The operator of OpenShift's cluster-autoscaler runs in every cluster, without the autoscaler.
+				if strings.Contains(d.Name, k.deployment) && !strings.HasSuffix(d.Name, "-operator") && where[k.name] == "" {
 					where[k.name] = "Deployment " + d.Namespace + "/" + d.Name
 				}
 			}
 		})
 	r.failed(PartComponents, "", err, "the right to list deployments.apps")
 	_, err = r.Kube.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, autoscalerStatus, metav1.GetOptions{})
-	if !apierrors.IsNotFound(err) && !r.failed(PartComponents, "", err, "the right to get configmaps of namespace kube-system") {
+	if !apierrors.IsNotFound(err) && !r.failed(Autoscaler, "", err, "the right to get configmaps of namespace kube-system") {
 		where["cluster-autoscaler"] = cmp.Or(where["cluster-autoscaler"], "ConfigMap "+metav1.NamespaceSystem+"/"+autoscalerStatus)
 	}
 	for _, k := range known {
@@ -128,16 +130,24 @@ func (r *reader) readComponents(ctx context.Context) {
 // driver is ready.
 func (r *reader) readPods(ctx context.Context) {
 	client := r.Kube.CoreV1().Pods("")
+	var claiming []*corev1.Pod
 	err := kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(client.List), func(p *corev1.Pod) {
 		r.addStaticPod(p)
-		if attachment.NamesNetworks(p) && p.Status.Phase == corev1.PodPending && p.DeletionTimestamp == nil && !p.Spec.HostNetwork {
+		switch {
+		case p.Status.Phase != corev1.PodPending || p.DeletionTimestamp != nil || p.Spec.HostNetwork:
+		case attachment.NamesNetworks(p):
 			r.caps.Waiting = append(r.caps.Waiting, p.Namespace+"/"+p.Name)
+		case len(p.Spec.ResourceClaims) > 0:
+			slim := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name}} // p is a part of its page
+			slim.Spec.ResourceClaims = p.Spec.ResourceClaims
+			claiming = append(claiming, slim)
 		}
 		if n := r.caps.Nadra; n != nil && p.Namespace == n.Namespace && installation.DriverReady(p) && !slices.Contains(n.ReadyNodes, p.Spec.NodeName) {
 			n.ReadyNodes = append(n.ReadyNodes, p.Spec.NodeName)
 		}
 	})
 	r.failed(PartPods, "", err, "the right to list pods")
+	r.addClaiming(ctx, claiming)
 	slices.Sort(r.caps.Waiting)
 	if r.caps.Nadra != nil {
 		slices.Sort(r.caps.Nadra.ReadyNodes)
@@ -145,6 +155,30 @@ func (r *reader) readPods(ctx context.Context) {
 	slices.SortFunc(r.caps.StaticPods, func(a, b StaticPod) int {
 		return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
 	})
+}
+
+// addClaiming adds those of some pods to the waiting ones that have a claim for networks.
+func (r *reader) addClaiming(ctx context.Context, pods []*corev1.Pod) {
+	if len(pods) == 0 {
+		return
+	}
+	claims, templates := map[string]bool{}, map[string]bool{}
+	note := func(of map[string]bool, o metav1.Object, spec resourceapi.ResourceClaimSpec) {
+		of[o.GetNamespace()+"/"+o.GetName()] = len(attachment.RequestsOfClaim(spec, o.GetNamespace(), nil).Names) > 0
+	}
+	resources := r.Kube.ResourceV1()
+	err := errors.Join(
+		kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(resources.ResourceClaims("").List), func(c *resourceapi.ResourceClaim) { note(claims, c, c.Spec) }),
+		kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(resources.ResourceClaimTemplates("").List), func(t *resourceapi.ResourceClaimTemplate) { note(templates, t, t.Spec.Spec) }),
+	)
+	r.failed(PartClaims, "", err, "the right to list resourceclaims and resourceclaimtemplates of resource.k8s.io")
+	for _, p := range pods {
+		if slices.ContainsFunc(p.Spec.ResourceClaims, func(c corev1.PodResourceClaim) bool {
+			return claims[p.Namespace+"/"+ptr.Deref(c.ResourceClaimName, "")] || templates[p.Namespace+"/"+ptr.Deref(c.ResourceClaimTemplateName, "")]
+		}) {
+			r.caps.Waiting = append(r.caps.Waiting, p.Namespace+"/"+p.Name)
+		}
+	}
 }
 
 // addStaticPod adds a pod to the static ones if it is a mirror that names networks.

@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	seeDriver = "Look at the driver's pods and their events: kubectl -n nadra get pods -l app.kubernetes.io/name=nadra-node -o wide."
+	seeDriver = "Look at the driver's pods and their events: kubectl get pods -A -l app.kubernetes.io/name=nadra-node -o wide."
 	noDriver  = "Install or repair nadra's driver there. " + seeDriver
 	// retried follows remedies for causes outside of the pod.
 	retried = "The pod need not be deleted: nadra tries again by itself."

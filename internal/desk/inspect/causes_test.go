@@ -36,6 +36,19 @@ func TestEveryCodeIsExplained(t *testing.T) {
 	}
 }
 
+// TestIsAboutClaims checks that the scheduler's messages about volumes are not taken for those about claims.
+func TestIsAboutClaims(t *testing.T) {
+	for message, want := range map[string]bool{
+		"0/1 nodes are available: 1 cannot allocate all claims.":                     true,
+		"0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims.": false,
+		"persistentvolumeclaim \"data\" not found":                                   false,
+	} {
+		if got := isAboutClaims(message); got != want {
+			t.Errorf("%s: %v", message, got)
+		}
+	}
+}
+
 // TestForeignTexts checks that the words of others decide only in messages without a code
 // and in those that quote a plugin.
 func TestForeignTexts(t *testing.T) {

@@ -142,8 +142,11 @@ func verdict(s *subject, list *stepList) (Verdict, *Step) {
 	return ChainOK, nil
 }
 
-// ownedNodes returns the names of the nodes that are nadra's by their label.
+// ownedNodes returns the names of the nodes that are nadra's by their label. Beside Multus, the label has no effect.
 func (s *subject) ownedNodes() []string {
+	if s.in.Installation != nil && s.in.Installation.BesideMultus() {
+		return nil
+	}
 	var names []string
 	for _, n := range s.in.Nodes {
 		if n.Labels[v1alpha1.OwnerLabel] == v1alpha1.OwnerNadra {

@@ -1,6 +1,8 @@
 package inspect
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -40,28 +42,32 @@ func (p podEvents) last(reasons ...string) *corev1.Event {
 	return last
 }
 
-// unavailable returns the events of the nodes on which a network is unavailable: the
-// newest event of each node decides.
-func unavailable(all []*corev1.Event, ref attachment.NetworkRef) []*corev1.Event {
+// unavailable returns why a network is unavailable on nodes, or "": the newest event of each node decides, unless it
+// is about a deleted network of the same name or one of the nodes that offer the network again.
+func (x *index) unavailable(ref attachment.NetworkRef, offering []string) string {
 	last := map[string]*corev1.Event{}
-	for _, e := range all {
+	for _, e := range x.events {
 		o := e.InvolvedObject
-		if o.Kind != "NetworkAttachmentDefinition" || o.Namespace != ref.Namespace || o.Name != ref.Name ||
+		if o.Kind != "NetworkAttachmentDefinition" || o.Namespace != ref.Namespace || o.Name != ref.Name || slices.Contains(offering, e.Source.Host) ||
 			e.Reason != reason.EventNetworkUnavailable && e.Reason != reason.EventNetworkAvailable {
+			continue
+		}
+		if nad := x.networks[ref]; nad != nil && o.UID != "" && o.UID != nad.UID {
 			continue
 		}
 		if before := last[e.Source.Host]; before == nil || !seen(e).Before(seen(before)) {
 			last[e.Source.Host] = e
 		}
 	}
-	var out []*corev1.Event
-	for _, e := range last {
+	var why []string
+	for _, e := range slices.SortedFunc(maps.Values(last), func(a, b *corev1.Event) int {
+		return cmp.Or(seen(a).Compare(seen(b)), cmp.Compare(a.Source.Host, b.Source.Host))
+	}) {
 		if e.Reason == reason.EventNetworkUnavailable {
-			out = append(out, e)
+			why = append(why, e.Message)
 		}
 	}
-	slices.SortFunc(out, func(a, b *corev1.Event) int { return seen(a).Compare(seen(b)) })
-	return out
+	return some(why)
 }
 
 // seen returns the time at which an event was last observed.

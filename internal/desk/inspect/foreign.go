@@ -60,6 +60,6 @@ var ofScheduler = []foreignText{
 // isAboutClaims reports whether the scheduler's message about an unschedulable pod is
 // about claims: "cannot allocate all claims" (kube-scheduler, plugin DynamicResources).
 func isAboutClaims(message string) bool {
-	m := strings.ToLower(message)
+	m := strings.ReplaceAll(strings.ToLower(message), "persistentvolumeclaim", "")
 	return strings.Contains(m, "claim") || strings.Contains(m, "device")
 }

@@ -120,6 +120,8 @@ func read(t *testing.T, comment, objects, base string) ChainInput {
 			in.NoDRA = true
 		case len(words) > 0 && words[0] == "controller":
 			in.Installation = &installation.Settings{Controller: &installation.Program{Args: words[1:]}}
+		case len(words) > 0 && words[0] == "driver":
+			in.Installation = &installation.Settings{Driver: &installation.Program{Args: words[1:]}}
 		}
 	}
 	for _, doc := range strings.Split(objects+"\n---\n"+base, "\n---\n") {

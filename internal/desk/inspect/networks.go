@@ -66,15 +66,12 @@ func OfferedNetworks(in Input) []Network {
 
 // whyWithdrawn returns why nodes do not offer a network any more, by their events, or how to find out why none does.
 func (x *index) whyWithdrawn(ref attachment.NetworkRef, n Network) string {
-	var why []string
-	for _, e := range unavailable(x.events, ref) {
-		why = append(why, e.Message)
-	}
+	why := x.unavailable(ref, n.Nodes)
 	switch {
-	case len(why) > 0:
-		return strings.Join(why, "; ")
-	case len(n.Nodes) > 0 || x.unread[Slices]:
-		return ""
+	case why != "", len(n.Nodes) > 0, x.unread[Slices]:
+		return why
+	case len(x.drivers) == 0:
+		return "no node offers any network: with --owned-nodes=labelled, nodes need the label " + ownLabel + "; kubectl nadra doctor names what else is missing"
 	}
 	return "no node offers it: kubectl nadra doctor --probe names what each node lacks"
 }

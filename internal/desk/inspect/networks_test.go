@@ -2,7 +2,9 @@ package inspect
 
 import (
 	"bytes"
+	"fmt"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -58,7 +60,12 @@ func TestPrintNetworks(t *testing.T) {
 		Events: []*corev1.Event{
 			event("gone", "n1", 1, reason.EventNetworkUnavailable, "[MasterMissing] lan0 is gone"), event("gone", "n2", 1, reason.EventNetworkUnavailable, "[MasterMissing] was gone"),
 			event("gone", "n2", 2, reason.EventNetworkAvailable, "is back"), event("back", "n2", 1, reason.EventNetworkUnavailable, "was gone"), event("back", "n2", 3, reason.EventNetworkAvailable, "is back"),
+			event("red", "n1", 1, reason.EventNetworkUnavailable, "the event of its return is lost"), event("never", "n1", 1, reason.EventNetworkUnavailable, "of a deleted network"),
 		},
+	}
+	in.Events[len(in.Events)-1].InvolvedObject.UID = "of-before"
+	for i := range 8 {
+		in.Events = append(in.Events, event("vf", fmt.Sprintf("m%d", i), i, reason.EventNetworkUnavailable, fmt.Sprintf("m%d lacks it", i)))
 	}
 	var got bytes.Buffer
 	if err := PrintNetworks(&got, OfferedNetworks(in), true, true, false); err != nil {
@@ -72,8 +79,12 @@ default broken - - - 0 sB_f]f broken.default.nad.nadra.dev - [NetworkInvalid] pa
 default gone bridge - - 1 lX@i84 gone.default.nad.nadra.dev n2 [MasterMissing] lan0 is gone
 default never bridge - - 0 fI_+-_ never.default.nad.nadra.dev - no node offers it: kubectl nadra doctor --probe names what each node lacks
 default red bridge,tuning host-local - 2 oW|8k# red.default.nad.nadra.dev n1,n2 -
-default vf sriov - intel.com/vf 1 aH,~g+ vf.default.nad.nadra.dev n1 the DeviceClass does not exist
+default vf sriov - intel.com/vf 1 aH,~g+ vf.default.nad.nadra.dev n1 m0 lacks it, m1 lacks it, m2 lacks it, m3 lacks it, m4 lacks it, m5 lacks it, 2 more
 `
+	in.Slices, in.Events = nil, nil
+	if got := OfferedNetworks(in)[0].Problem; !strings.Contains(got, ownLabel) {
+		t.Errorf("while no node offers any network: %q", got)
+	}
 	if diff := cmp.Diff(want, "\n"+regexp.MustCompile(" +").ReplaceAllString(got.String(), " ")); diff != "" {
 		t.Errorf("table (-want +got):\n%s", diff)
 	}

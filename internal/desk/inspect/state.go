@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
@@ -21,12 +22,7 @@ func readiness(s *resourceapi.AllocatedDeviceStatus) *metav1.Condition {
 	if s == nil {
 		return nil
 	}
-	for i := range s.Conditions {
-		if s.Conditions[i].Type == reason.ConditionReady {
-			return &s.Conditions[i]
-		}
-	}
-	return nil
+	return meta.FindStatusCondition(s.Conditions, reason.ConditionReady)
 }
 
 // stateOf returns the state of one network of a pod, and why it is not attached.

@@ -1,6 +1,8 @@
 package inspect
 
 import (
+	"slices"
+
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
 
@@ -45,6 +47,9 @@ func notUsed(detail string) Step { return Step{State: StepNotUsed, Detail: detai
 
 func notReached() Step { return Step{State: StepNotReached} }
 
+// anotherFails is the step of a network that is not the one that keeps the pod from starting.
+var anotherFails = Step{State: StepNotReached, Detail: "another network of the pod fails"}
+
 func failed(detail string, owner reason.Owner, remedy string) Step {
 	return Step{State: StepFailed, Detail: detail, Reason: reason.Cause(detail), Owner: owner, Remedy: remedy}
 }
@@ -86,10 +91,5 @@ func (l *stepList) first(state StepState) *Step {
 
 // usesClaims reports whether the pod has a claim of nadra that exists.
 func (l *stepList) usesClaims() bool {
-	for _, s := range l.steps {
-		if s.State == StepOK && s.Name == "claim" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(l.steps, func(s Step) bool { return s.State == StepOK && s.Name == "claim" })
 }

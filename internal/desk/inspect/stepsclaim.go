@@ -173,21 +173,31 @@ func (c claimSteps) unallocated(w want, message string) Step {
 	if text, found := lookup(message, ofScheduler); found {
 		return failed(message, text.owner, text.remedy)
 	}
-	if w.network != nil && !c.x.unread[Slices] {
-		n, _, _ := networkSteps{c.subject}.network(w) // without a pool if it cannot be read
-		if u, limited := c.x.usageOf(*w.network, n.ResourceName); limited && u.used >= u.room {
-			remedy := "Wait until one of these pods ends, or have more nodes offer the network. The scheduler binds the pod when that changes."
-			if u.addresses {
-				remedy = "The range is full: widen it in the NetworkAttachmentDefinition's IPAM, or delete pods that no longer need an address. The scheduler binds the pod when that changes."
-			}
-			return failed(u.String()+"; "+c.scheduler()+" says: "+message, reason.OfNetwork, remedy)
+	if u, full := c.full(w); full {
+		remedy := "Wait until one of these pods ends, or have more nodes offer the network. The scheduler binds the pod when that changes."
+		if u.addresses {
+			remedy = "The range is full: widen it in the NetworkAttachmentDefinition's IPAM, or delete pods that no longer need an address. The scheduler binds the pod when that changes."
 		}
+		return failed(u.String()+"; "+c.scheduler()+" says: "+message, reason.OfNetwork, remedy)
+	}
+	if slices.ContainsFunc(c.wish.wants, func(other want) bool { _, full := c.full(other); return full }) {
+		return anotherFails
 	}
 	remedy := "No node has a free device that the claim selects and that fits the pod's other needs: its nodes may be excluded"
 	if c.x.unread[Slices] || c.x.unread[Claims] {
 		remedy += ", or the network's addresses or attachments used up (you may not read all slices and claims)"
 	}
 	return failed(message, reason.OfScheduler, remedy+". "+alsoNeeds(w.claim)+"The scheduler binds the pod when that changes.")
+}
+
+// full returns how much of a network is in use, and whether that is all while the claim has no device of it.
+func (c claimSteps) full(w want) (u usage, is bool) {
+	if w.network == nil || w.claim == nil || w.result != nil || c.x.unread[Slices] {
+		return u, false
+	}
+	n, _, _ := networkSteps{c.subject}.network(w) // without a pool if it cannot be read
+	u, limited := c.x.usageOf(*w.network, n.ResourceName)
+	return u, limited && u.used >= u.room
 }
 
 // alsoNeeds names what else a claim asks for, for which the scheduler may find no device.

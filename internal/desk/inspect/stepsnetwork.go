@@ -204,7 +204,7 @@ func (s networkSteps) nodes(w want) Step {
 	nodes := s.offering(w)
 	switch {
 	case len(nodes) > 0:
-		return ok("offered by " + strings.Join(nodes, ", ") + s.owned())
+		return ok("offered by " + some(nodes) + s.owned())
 	case w.entry == nil && len(s.x.drivers) == 0:
 		return notUsed("no node offers any network of nadra's")
 	case w.result != nil:
@@ -235,14 +235,10 @@ func (s networkSteps) offeredByNone(w want) Step {
 			"Events say what a node refuses: kubectl get events -A --field-selector reason="+reason.EventResourcePoolRefused+". "+
 				"The driver withholds devices that a device plugin has given to pods until these pods end.")
 	}
-	if events := unavailable(s.in.Events, *w.network); len(events) > 0 {
-		var texts []string
-		for _, e := range events {
-			texts = append(texts, e.Message)
-		}
-		return explain(strings.Join(texts, "; "), nil, advice{reason.OfPlugin, "Repair what the plugin names. The nodes then offer the network again within seconds."})
+	if why := s.x.unavailable(*w.network, nil); why != "" {
+		return explain(why, nil, advice{reason.OfPlugin, "Repair what the plugin names. The nodes then offer the network again within seconds."})
 	}
-	return failed(fmt.Sprintf("none of the nodes with nadra's driver (%s) offers it", strings.Join(slices.Sorted(maps.Keys(s.x.drivers)), ", ")), reason.OfNode, seeWhy(w))
+	return failed(fmt.Sprintf("none of the nodes with nadra's driver (%s) offers it", some(slices.Sorted(maps.Keys(s.x.drivers)))), reason.OfNode, seeWhy(w))
 }
 
 // offersNothing explains why no node has any device of nadra.
@@ -254,9 +250,15 @@ func (s networkSteps) offersNothing(w want) Step {
 	case len(s.in.Drivers) == 0:
 		return failed(what+"nadra's driver is ready on no node"+s.owned(), reason.OfCluster, seeDriver)
 	}
-	return failed(what+"nadra's driver is ready on "+strings.Join(slices.Sorted(maps.Keys(s.in.Drivers)), ", ")+", and no node is nadra's, or none can attach any network"+s.owned(), reason.OfCluster,
-		"Label the nodes that nadra serves: kubectl label node NODE "+v1alpha1.OwnerLabel+"="+v1alpha1.OwnerNadra+". "+seeWhy(w))
+	what += "nadra's driver is ready on " + some(slices.Sorted(maps.Keys(s.in.Drivers)))
+	if s.in.Installation != nil && s.in.Installation.Labelled() && len(s.ownedNodes()) == 0 && !s.x.unread[Nodes] {
+		return failed(what+", and no node is nadra's by its label", reason.OfCluster, "Label the nodes that nadra serves: kubectl label node NODE "+ownLabel+".")
+	}
+	return failed(what+", and none of these nodes can attach any network"+s.owned(), reason.OfNode, seeWhy(w))
 }
+
+// ownLabel makes a node nadra's, where the driver serves labelled nodes only.
+const ownLabel = v1alpha1.OwnerLabel + "=" + v1alpha1.OwnerNadra
 
 // seeWhy returns how to find out why a node does not offer a network.
 func seeWhy(w want) string {
@@ -270,5 +272,5 @@ func (s networkSteps) owned() string {
 		return ""
 	}
 	slices.Sort(names)
-	return "; nadra's nodes by label: " + strings.Join(names, ", ")
+	return "; nadra's nodes by label: " + some(names)
 }

@@ -85,7 +85,7 @@ func (n nodeSteps) attachment(w want) Step {
 	case w.removed():
 		return notUsed(ready.Message)
 	case reason.In(ready.Message) == reason.OtherNetworkFailed:
-		return Step{State: StepNotReached, Detail: "another network of the pod fails"}
+		return anotherFails
 	}
 	return n.attachFailed(w, ready.Message, unexplained)
 }
@@ -94,7 +94,7 @@ func (n nodeSteps) attachment(w want) Step {
 // node for host-local, which counts there.
 func (n nodeSteps) attachFailed(w want, message string, rest advice) Step {
 	step := explain(message, ofPlugins, rest)
-	if step.Remedy != rangeIsFull || w.network == nil {
+	if step.Remedy != rangeIsFull || w.network == nil || readiness(w.status) == nil && !isAbout(message, w) {
 		return step
 	}
 	network, _, _ := networkSteps{n.subject}.network(w) // without plugins if it cannot be read
@@ -103,9 +103,14 @@ func (n nodeSteps) attachFailed(w want, message string, rest advice) Step {
 		where, node = " on node "+n.node, n.node
 	}
 	if holders := n.x.attachedTo(*w.network, node); len(holders) > 0 {
-		step.Detail += fmt.Sprintf("; addresses of the network%s are held by %d: %s", where, len(holders), some(holders))
+		step.Detail += fmt.Sprintf("; addresses of the network%s are held by %s", where, some(holders))
 	}
 	return step
+}
+
+// isAbout reports whether a message of the driver names the network, as "adding network shop/lan as net1: " does.
+func isAbout(message string, w want) bool {
+	return w.network != nil && strings.Contains(message, "network "+w.network.String()+" ")
 }
 
 // describe returns the interface and the addresses of an attached network.
@@ -144,6 +149,8 @@ func (n nodeSteps) attachmentByEvents(w want) Step {
 		return waiting(e.Message, running.Owner, running.Remedy)
 	case e.Reason == eventContainerFailed && reason.In(e.Message) == "":
 		return notReached() // about the container itself
+	case !isAbout(e.Message, w) && slices.ContainsFunc(n.wish.wants, func(other want) bool { return isAbout(e.Message, other) }):
+		return anotherFails
 	}
 	return n.attachFailed(w, e.Message, ofRuntime)
 }
@@ -205,15 +212,15 @@ func (n nodeSteps) ended(all []corev1.ContainerStatus) Step {
 
 // release explains why a pod that is being deleted still exists.
 func (n nodeSteps) release() Step {
-	if len(n.pod.Finalizers) > 0 {
-		return waiting("the pod is being deleted, and has finalizers: "+strings.Join(n.pod.Finalizers, ", "), reason.OfCluster,
-			"The controller that set a finalizer removes it when it is done: look at that controller. The networks do not wait for it.")
-	}
 	if away := n.driverAway(); away != nil && slices.ContainsFunc(n.wish.wants, func(w want) bool { return w.entry != nil }) {
 		return waiting(away.Detail+", so the pod's networks are not detached", away.Owner, away.Remedy)
 	}
 	e := n.events.last(reason.EventFailedReleaseNetwork)
-	if e == nil {
+	switch {
+	case e == nil && len(n.pod.Finalizers) > 0 && !runs(n.pod):
+		return waiting("the pod is being deleted, and has finalizers: "+strings.Join(n.pod.Finalizers, ", "), reason.OfCluster,
+			"The controller that set a finalizer removes it when it is done: look at that controller. The networks do not wait for it.")
+	case e == nil:
 		return waiting("the pod is being deleted", reason.OfKubelet, "Wait for its grace period (terminationGracePeriodSeconds): its containers may still end.")
 	}
 	entry, known := reason.Lookup(reason.Cause(e.Message))
