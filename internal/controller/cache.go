@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/nadra-dev/nadra/internal/installation"
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
@@ -42,8 +43,11 @@ func CacheOptions() cache.Options {
 	}
 }
 
-// podCache is a cache of all pods of the cluster, slim, and of the nodes' metadata, that a manager fills only while it leads. The
-// API server sends each of its watchers every change of every pod, and the webhooks, for which there
+// slimObjects are the objects of a podCache. Node also stands for nodes' metadata.
+var slimObjects = map[client.Object]cache.ByObject{&corev1.Pod{}: {Transform: slimPod}, &corev1.Node{}: {Transform: slimNode}}
+
+// podCache is a cache of all pods of the cluster and of the nodes' metadata, both slim, that a manager fills only while
+// it leads. The API server sends each of its watchers every change of every pod, and the webhooks, for which there
 // are several replicas, need no pods.
 type podCache struct{ cache.Cache }
 
@@ -54,7 +58,7 @@ func (podCache) NeedLeaderElection() bool { return true }
 func newPodCache(ctx context.Context, m manager.Manager) (podCache, error) {
 	made, err := cache.New(m.GetConfig(), cache.Options{
 		Scheme: m.GetScheme(), HTTPClient: m.GetHTTPClient(), Mapper: m.GetRESTMapper(),
-		ByObject: map[client.Object]cache.ByObject{&corev1.Pod{}: {Transform: slimPod}},
+		ByObject: slimObjects,
 	})
 	if err != nil {
 		return podCache{}, fmt.Errorf("making the cache of pods: %w", err)
@@ -78,8 +82,8 @@ func (c podCache) source(h handler.EventHandler, predicates ...predicate.Predica
 }
 
 // slimPod reduces a pod to its identity, the templates to which it refers, its node, and what attaches
-// its networks (see cachedAttacher). It keeps handwritten templates only for pods that name networks, and
-// what installation.DriverReady reads of a driver that is ready.
+// its networks (see cachedAttacher). It keeps handwritten templates and extended resources only for pods that
+// name networks, and what installation.DriverReady reads of a driver that is ready.
 func slimPod(object any) (any, error) {
 	pod, ok := object.(*corev1.Pod)
 	if !ok {
@@ -90,12 +94,12 @@ func slimPod(object any) (any, error) {
 			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
 			CreationTimestamp: pod.CreationTimestamp, DeletionTimestamp: pod.DeletionTimestamp,
 		},
-		Spec:   corev1.PodSpec{NodeName: pod.Spec.NodeName},
-		Status: corev1.PodStatus{Reason: string(attacherOf(pod))},
+		Spec: corev1.PodSpec{NodeName: pod.Spec.NodeName},
 	}
 	templates := translate.TemplatesOf(&pod.Spec)
-	if cachedAttacher(slim) != "" {
+	if attacher := attachment.AttacherOf(pod, len(templates) > 0); attacher != "" {
 		templates = translate.AllTemplates(&pod.Spec)
+		slim.Status = corev1.PodStatus{Reason: string(attacher), ExtendedResourceClaimStatus: pod.Status.ExtendedResourceClaimStatus}
 	}
 	if installation.DriverReady(pod) {
 		slim.Spec.Containers = []corev1.Container{{Name: installation.DriverContainer}}
@@ -105,6 +109,18 @@ func slimPod(object any) (any, error) {
 		slim.Spec.ResourceClaims = append(slim.Spec.ResourceClaims, corev1.PodResourceClaim{ResourceClaimTemplateName: &name})
 	}
 	return slim, nil
+}
+
+// slimNode reduces a node's metadata to its identity and the label of its owner. Annotations of nodes are long.
+func slimNode(object any) (any, error) {
+	if n, ok := object.(*metav1.PartialObjectMetadata); ok {
+		slim := metav1.ObjectMeta{Name: n.Name, UID: n.UID, ResourceVersion: n.ResourceVersion}
+		if owner, labelled := n.Labels[v1alpha1.OwnerLabel]; labelled {
+			slim.Labels = map[string]string{v1alpha1.OwnerLabel: owner}
+		}
+		return &metav1.PartialObjectMetadata{TypeMeta: n.TypeMeta, ObjectMeta: slim}, nil
+	}
+	return object, nil
 }
 
 // slimTemplate reduces managed fields to managers and operations.

@@ -32,7 +32,7 @@ func TestNodesWithoutDriver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := newDrivers(podCache{}, meters, true)
+	d := newDrivers(podCache{}, meters, Options{Namespace: "nadra"})
 	m := newMigration(cluster(), podCache{}, meters, d)
 	is := func(what string, want ...string) {
 		t.Helper()
@@ -55,6 +55,10 @@ func TestNodesWithoutDriver(t *testing.T) {
 	driver := slim(t, driverOn("a", corev1.ConditionTrue))
 	d.setNode("a", true)
 	is("a label and no driver", "a")
+	other := driverOn("a", corev1.ConditionTrue)
+	other.Namespace, other.UID = "team-a", "other"
+	m.OnAdd(slim(t, other), true)
+	is("a pod of another namespace with such a container", "a")
 	m.OnAdd(driver, true)
 	d.setNode("other", false)
 	is("a driver that is ready")
@@ -67,7 +71,8 @@ func TestNodesWithoutDriver(t *testing.T) {
 	is("a driver where it need not be", "a")
 	served := slim(t, asking("p", "", claims("nadra-0123456789"), onNode("b")))
 	m.OnAdd(served, true)
-	m.OnAdd(slim(t, asking("q", withNet1, onNode("c"))), true) // of Multus
+	m.OnAdd(slim(t, asking("q", withNet1, onNode("c"))), true)                               // of Multus
+	m.OnAdd(slim(t, asking("gpu", withNet1, onNode("d"), extended("nvidia.com/gpu"))), true) // the same
 	is("a pod of nadra", "a", "b")
 	m.OnAdd(slim(t, driverOn("b", corev1.ConditionTrue)), true)
 	is("a driver there", "a")
@@ -79,7 +84,7 @@ func TestNodesWithoutDriver(t *testing.T) {
 	if len(d.nodes) > 0 || len(d.at) != 0 {
 		t.Errorf("kept: %v, %v", d.nodes, d.at)
 	}
-	beside := newDrivers(podCache{}, meters, false)
+	beside := newDrivers(podCache{}, meters, Options{Namespace: "nadra", BesideMultus: true})
 	beside.setNode("a", true)
 	is("a label beside Multus")
 }

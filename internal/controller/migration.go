@@ -3,8 +3,10 @@ package controller
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -16,7 +18,6 @@ import (
 	"github.com/nadra-dev/nadra/internal/metrics"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
-	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
 // migration counts the pods that name networks by annotation, by what attaches them, as
@@ -28,19 +29,19 @@ import (
 //
 // attachment.AttacherOf decides. migration skips pods that have ended, and pods on the host's network.
 type migration struct {
-	templates client.Reader
-	pods      podCache
-	meters    *metrics.Controller
-	drivers   *drivers
+	objects client.Reader // templates and NADs
+	pods    podCache
+	meters  *metrics.Controller
+	drivers *drivers
 
 	mu     sync.Mutex
 	owners map[types.UID]attachment.Attacher
 	counts map[attachment.Attacher]int
 }
 
-func newMigration(templates client.Reader, pods podCache, meters *metrics.Controller, drivers *drivers) *migration {
+func newMigration(objects client.Reader, pods podCache, meters *metrics.Controller, drivers *drivers) *migration {
 	m := &migration{
-		templates: templates, pods: pods, meters: meters, drivers: drivers, owners: map[types.UID]attachment.Attacher{},
+		objects: objects, pods: pods, meters: meters, drivers: drivers, owners: map[types.UID]attachment.Attacher{},
 		counts: map[attachment.Attacher]int{attachment.OfNadra: 0, attachment.OfMultus: 0, attachment.OfNobody: 0},
 	}
 	m.publish()
@@ -78,14 +79,14 @@ func (m *migration) count(object any) {
 	if pod, ok := object.(*corev1.Pod); ok {
 		owner := m.owner(pod)
 		m.set(pod.UID, owner)
-		m.drivers.setPod(pod, owner, installation.DriverReady(pod))
+		m.drivers.setPod(pod, owner, pod.Namespace == m.drivers.namespace && installation.DriverReady(pod))
 	}
 }
 
 // owner returns what attaches the networks of a slim pod, "" if it names none.
 func (m *migration) owner(pod *corev1.Pod) attachment.Attacher {
 	attacher := cachedAttacher(pod)
-	if attacher == "" || attacher == attachment.OfNadra || !m.byHand(pod) {
+	if attacher == "" || attacher == attachment.OfNadra || !m.byHand(pod) && !m.ofPool(pod) {
 		return attacher
 	}
 	return attachment.OfNadra
@@ -100,11 +101,22 @@ func (m *migration) byHand(pod *corev1.Pod) bool {
 		}
 		var t resourceapi.ResourceClaimTemplate
 		key := client.ObjectKey{Namespace: pod.Namespace, Name: *c.ResourceClaimTemplateName}
-		if m.templates.Get(context.Background(), key, &t) == nil && forNetworks(t.Spec.Spec) {
+		if m.objects.Get(context.Background(), key, &t) == nil && forNetworks(t.Spec.Spec) {
 			return true
 		}
 	}
 	return false
+}
+
+// ofPool reports whether the claim for a pod's extended resources has one of a NAD's pool: claims for others, such as
+// GPUs, are not for networks. It sees a NAD that comes later at the next change of the pod, as byHand does a template.
+func (m *migration) ofPool(pod *corev1.Pod) bool {
+	claim := pod.Status.ExtendedResourceClaimStatus
+	return claim != nil && slices.ContainsFunc(claim.RequestMappings, func(r corev1.ContainerExtendedResourceRequest) bool {
+		var nads nadv1.NetworkAttachmentDefinitionList
+		inPool := client.MatchingFields{byClass: poolClassName(r.ResourceName)}
+		return m.objects.List(context.Background(), &nads, inPool, client.Limit(1)) == nil && len(nads.Items) > 0
+	})
 }
 
 // forNetworks reports whether a claim requests devices of nadra's classes.
@@ -153,13 +165,7 @@ func (m *migration) publish() {
 }
 
 // cachedAttacher returns what attaches the networks of a pod in the cache, without regard to handwritten
-// templates. slimPod stores it in the status' reason, which needs no additional memory.
+// templates and extended resources. slimPod stores it in the status' reason, which needs no additional memory.
 func cachedAttacher(pod *corev1.Pod) attachment.Attacher {
 	return attachment.Attacher(pod.Status.Reason)
-}
-
-// attacherOf returns what attaches the networks of a whole pod, without regard to handwritten templates.
-func attacherOf(pod *corev1.Pod) attachment.Attacher {
-	claimed := len(translate.TemplatesOf(&pod.Spec)) > 0 || pod.Status.ExtendedResourceClaimStatus != nil
-	return attachment.AttacherOf(pod, claimed)
 }

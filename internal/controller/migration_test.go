@@ -3,12 +3,14 @@ package controller
 import (
 	"testing"
 
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nadra-dev/nadra/internal/metrics"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
@@ -48,6 +50,22 @@ func statusByDriver(p *corev1.Pod) {
 	}}
 }
 
+// ownAnnotation moves the networks to nadra's own annotation.
+func ownAnnotation(p *corev1.Pod) {
+	p.Annotations[attachment.OwnNetworksAnnotation] = p.Annotations[attachment.NetworksAnnotation]
+	delete(p.Annotations, attachment.NetworksAnnotation)
+}
+
+// extended gives the pod a claim for extended resources.
+func extended(resources ...string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Status.ExtendedResourceClaimStatus = &corev1.PodExtendedResourceClaimStatus{}
+		for _, r := range resources {
+			p.Status.ExtendedResourceClaimStatus.RequestMappings = append(p.Status.ExtendedResourceClaimStatus.RequestMappings, corev1.ContainerExtendedResourceRequest{ResourceName: r})
+		}
+	}
+}
+
 func in(phase corev1.PodPhase) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Status.Phase = phase }
 }
@@ -62,20 +80,14 @@ func template(name, class string) *resourceapi.ResourceClaimTemplate {
 	return t
 }
 
-func counted(t *testing.T, templates ...*resourceapi.ResourceClaimTemplate) (*migration, func() map[string]float64) {
+func counted(t *testing.T, objects ...client.Object) (*migration, func() map[string]float64) {
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	meters, err := metrics.NewController(registry)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := cluster()
-	for _, one := range templates {
-		if err := c.Create(t.Context(), one); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return newMigration(c, podCache{}, meters, newDrivers(podCache{}, meters, true)), func() map[string]float64 {
+	return newMigration(cluster(objects...), podCache{}, meters, newDrivers(podCache{}, meters, Options{})), func() map[string]float64 {
 		families, err := registry.Gather()
 		if err != nil {
 			t.Fatal(err)
@@ -105,21 +117,30 @@ func slim(t *testing.T, pod *corev1.Pod) *corev1.Pod {
 // TestWhoAttaches checks what attaches a pod's networks, by the pod alone and by handwritten templates.
 func TestWhoAttaches(t *testing.T) {
 	const made = "nadra-0123456789"
-	m, _ := counted(t, template("mine", "blue.a.nad.nadra.dev"), template("any", "net.nadra.dev"), template("gpu", "gpu.example.com"))
+	pool := &nadv1.NetworkAttachmentDefinition{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "a", Name: "vf", Annotations: map[string]string{"k8s.v1.cni.cncf.io/resourceName": "example.com/vf"},
+	}}
+	m, _ := counted(t, template("mine", "blue.a.nad.nadra.dev"), template("any", "net.nadra.dev"), template("gpu", "gpu.example.com"), pool)
 	for name, tt := range map[string]struct {
 		pod  *corev1.Pod
 		want attachment.Attacher
 	}{
 		"converted":                                {asking("p", "", claims(made), in(corev1.PodPending)), attachment.OfNadra},
 		"converted and attached":                   {asking("p", withNet1, claims(made)), attachment.OfNadra},
-		"an extended resource":                     {asking("p", withNet1, func(p *corev1.Pod) { p.Status.ExtendedResourceClaimStatus = &corev1.PodExtendedResourceClaimStatus{} }), attachment.OfNadra},
+		"an extended resource of a pool":           {asking("p", withNet1, extended("nvidia.com/gpu", "example.com/vf")), attachment.OfNadra},
+		"an extended resource of no NAD":           {asking("p", withNet1, extended("nvidia.com/gpu")), attachment.OfMultus},
+		"an extended resource, not attached":       {asking("p", onlyDefault, extended("nvidia.com/gpu")), attachment.OfNobody},
 		"a claim by hand":                          {asking("p", withNet1, claims("mine")), attachment.OfNadra},
 		"a claim by hand of any network":           {asking("p", withNet1, claims("gpu"), claims("any")), attachment.OfNadra},
 		"attached by Multus":                       {asking("p", withNet1), attachment.OfMultus},
 		"attached by Multus, with a GPU":           {asking("p", withNet1, claims("gpu"), claims("unknown")), attachment.OfMultus},
 		"attached by nadra without a claim":        {asking("p", withNet1, statusByDriver), attachment.OfNadra},
 		"attached by nadra, with a GPU by a claim": {asking("p", withNet1, statusByDriver, claims("gpu")), attachment.OfNadra},
-		"in nadra's own annotation":                {asking("p", "", in(corev1.PodPending), names(""), func(p *corev1.Pod) { p.Annotations[attachment.OwnNetworksAnnotation] = "blue" }), attachment.OfNadra},
+		"in nadra's own annotation":                {asking("p", "", in(corev1.PodPending), ownAnnotation), attachment.OfNadra},
+		"the same, attached":                       {asking("p", withNet1, ownAnnotation), attachment.OfNadra},
+		"the same, with a claim":                   {asking("p", onlyDefault, ownAnnotation, claims("mine")), attachment.OfNadra},
+		"the same, not attached":                   {asking("p", onlyDefault, ownAnnotation), attachment.OfNobody},
+		"the same, without a status":               {asking("p", "", ownAnnotation), attachment.OfNobody},
 		"an empty list with a space":               {asking("p", onlyDefault, names("[ ]")), ""},
 		"left to Multus":                           {asking("p", "", in(corev1.PodPending)), attachment.OfMultus},
 		"not attached":                             {asking("p", onlyDefault), attachment.OfNobody},

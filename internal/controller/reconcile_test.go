@@ -405,6 +405,27 @@ func TestCollectNeedsNoClock(t *testing.T) {
 	}
 }
 
+// TestSlimNode checks what the cache keeps of a node.
+func TestSlimNode(t *testing.T) {
+	node := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+		Name: "n", UID: "u", ResourceVersion: "7", ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubelet"}},
+		Labels: map[string]string{v1alpha1.OwnerLabel: v1alpha1.OwnerNadra, "zone": "a"}, Annotations: map[string]string{"long": "text"},
+	}}
+	node.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Node"))
+	var slim any
+	for object, by := range slimObjects {
+		if _, ok := object.(*corev1.Node); ok {
+			slim, _ = by.Transform(node)
+		}
+	}
+	want := &metav1.PartialObjectMetadata{TypeMeta: node.TypeMeta, ObjectMeta: metav1.ObjectMeta{
+		Name: "n", UID: "u", ResourceVersion: "7", Labels: map[string]string{v1alpha1.OwnerLabel: v1alpha1.OwnerNadra},
+	}}
+	if diff := cmp.Diff(any(want), slim); diff != "" {
+		t.Errorf("the slim node (-want +got):\n%s", diff)
+	}
+}
+
 // TestSlimPod checks what the cache keeps of a pod.
 func TestSlimPod(t *testing.T) {
 	pod, template := annotated(t, "p", time.Unix(1, 0))

@@ -31,6 +31,8 @@ const (
 
 // Options configure the controllers.
 type Options struct {
+	// Namespace is the controller's own, which is that of the drivers, too.
+	Namespace string
 	// Pools is set if nadra serves pools of hardware devices.
 	Pools bool
 	// BesideMultus is set if the label of a node does not say that it is nadra's.
@@ -62,7 +64,7 @@ func Setup(ctx context.Context, m manager.Manager, o Options, serving *certwatch
 		return err
 	}
 	serving.RegisterCallback(func(c tls.Certificate) { meters.CertificateExpires(c.Leaf.NotAfter) })
-	events, drivers := m.GetEventRecorder(Name), newDrivers(pods, meters, !o.BesideMultus)
+	events, drivers := m.GetEventRecorder(Name), newDrivers(pods, meters, o)
 	all := []interface{ setUp(manager.Manager) error }{
 		&classes{Client: m.GetClient(), pools: o.Pools, events: events},
 		&collector{Client: m.GetClient(), pods: pods, podSource: pods.source, grace: o.TemplateGrace, now: time.Now},

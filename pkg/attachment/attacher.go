@@ -23,19 +23,21 @@ const (
 )
 
 // AttacherOf returns who attaches the networks of a pod. claimed reports whether a claim of the pod requests
-// networks; claims for other devices decide nothing. Without such a claim, nadra attaches the pods that name their
-// networks in OwnNetworksAnnotation, and those whose network-status its driver has written.
+// networks; claims for other devices decide nothing. Without such a claim, nadra attaches the pods whose network-status
+// its driver has written, and those that name their networks in OwnNetworksAnnotation, unless they run without them.
 func AttacherOf(pod *corev1.Pod, claimed bool) Attacher {
 	over := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 	switch {
 	case over, pod.Spec.HostNetwork, !NamesNetworks(pod):
 		return ""
-	case claimed, strings.TrimSpace(pod.Annotations[OwnNetworksAnnotation]) != "", StatusWrittenBy(v1alpha1.DriverName, pod):
+	case claimed, StatusWrittenBy(v1alpha1.DriverName, pod):
 		return OfNadra
-	case showsNetworks(pod), pod.Status.Phase != corev1.PodRunning:
-		return OfMultus
+	case pod.Status.Phase == corev1.PodRunning && !showsNetworks(pod):
+		return OfNobody
+	case NetworksKey(pod.Annotations) == OwnNetworksAnnotation:
+		return OfNadra
 	}
-	return OfNobody
+	return OfMultus
 }
 
 // NamesNetworks reports whether a pod's annotation names networks, or is invalid. An empty list names none.

@@ -70,7 +70,7 @@ const desk = module + "internal/desk"
 var linked = []struct{ of, not, why string }{
 	{"cmd/nadra-gate", "k8s.io", "the gate runs at every start of a container and must stay small"},
 	{"cmd/kubectl-nadra", module + "internal/cleanuphost", "only programs on a node change it"},
-	{"cmd/kubectl-nadra", module + "internal/cleanuphost", "only programs on a node change it"},
+	{"cmd/kubectl-nadra", module + "internal/uninstallhost", "only programs on a node change it"},
 	{"cmd/kubectl-nadra", module + "internal/probehost", "only programs on a node look at it"},
 	{"cmd/nadra-node", desk, "what runs in the cluster does not know the desk"},
 	{"cmd/nadra-controller", desk, "what runs in the cluster does not know the desk"},
@@ -80,7 +80,7 @@ var linked = []struct{ of, not, why string }{
 	{"internal/metrics", "k8s.io", "it serves the node and the controller and knows no objects"},
 	{"internal/canarypod", "k8s.io/client-go", "it runs in a pod without rights"},
 	{"internal/cleanuphost", "k8s.io/client-go", "it acts on the node only"},
-	{"internal/cleanuphost", "k8s.io/client-go", "it acts on the node only"},
+	{"internal/uninstallhost", "k8s.io/client-go", "it acts on the node only"},
 	{"internal/probehost", "k8s.io/client-go", "it looks at the node only"},
 }
 
@@ -337,7 +337,10 @@ func actsOf(t *testing.T, file string) []string {
 // TestLinked checks what packages depend on through others.
 func TestLinked(t *testing.T) {
 	g := readGraph(t)
-	for _, r := range linked {
+	for i, r := range linked {
+		if slices.Contains(linked[:i], r) {
+			t.Errorf("linked has %s and %s twice: one of the rows is meant for another package", r.of, r.not)
+		}
 		for _, dep := range g.dependencies(g.find(t, r.of).ImportPath) {
 			if below(dep, r.not) {
 				t.Errorf("%s depends on %s: %s", r.of, dep, r.why)

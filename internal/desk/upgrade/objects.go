@@ -81,12 +81,18 @@ func (o *Objects) pods() []Pod {
 		if p := &o.Pods[i]; hasNetworks(p) {
 			pod := podOf(p, parents)
 			pod.Nadra = slices.ContainsFunc(attachment.ClaimNames(p), func(name string) bool { return attached[p.Namespace+"/"+name] })
-			pod.Unclaimed = !pod.Nadra && attachment.AttacherOf(p, false) == attachment.OfNadra
+			pod.Unclaimed = !pod.Nadra && servedUnclaimed(p)
 			out = append(out, pod)
 		}
 	}
 	slices.SortFunc(out, func(a, b Pod) int { return strings.Compare(a.String(), b.String()) })
 	return out
+}
+
+// servedUnclaimed reports whether nadra serves a pod without a claim, also one that runs without its networks.
+func servedUnclaimed(p *corev1.Pod) bool {
+	own := attachment.NetworksKey(p.Annotations) == attachment.OwnNetworksAnnotation && attachment.NamesNetworks(p)
+	return own || attachment.AttacherOf(p, false) == attachment.OfNadra
 }
 
 // hasNetworks reports whether a pod runs with networks besides the default network,
