@@ -160,7 +160,7 @@ func (w *work) planPods(env *environment) bool {
 	}
 	if uses {
 		r.checkName()
-		env.units.checkAltered(r)
+		env.units.checkAltered(r, env.options.Namespace)
 		r.owned(OwnedWorkload)
 	}
 	return uses
