@@ -2,6 +2,7 @@ package translate
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"path"
 	"regexp"
@@ -127,26 +128,30 @@ func isTemplated(o object) bool {
 	return found
 }
 
-// separator matches the slash in the name of an annotation: as it is, in a path of JSON Patch, and in JSON.
-const separator = `(/|~1|\\/)`
+// separator and dot match the slash and the dots in the name of an annotation: as they are, in a path of JSON Patch, in
+// JSON, and in a key of Helm's values.
+const separator, dot = `(\\*/|~1|\\+u002[fF])`, `\\*\.`
 
 // mentions finds texts about networks: annotations, NetworkAttachmentDefinitions, objects of which operators make
 // networks, and the fields in which objects of operators and KubeVirt's virtual machines name networks.
 var mentions = regexp.MustCompile(strings.Join([]string{
 	annotationPattern(attachment.NetworksAnnotation), annotationPattern(attachment.OwnNetworksAnnotation),
 	annotationPattern(attachment.DefaultNetworkAnnotation), nadKind,
-	`\bkind["']?\s*:\s*["']?(` + strings.Join(append(operatorKindNames(), otherNetworkKinds...), "|") + `)\b`,
-	`\b(networkAttachments?|additionalNetworks|networkAttachmentDefinitions?|networkAttachmentName)["']?\s*:`,
+	`\b(kind|fileName)["']?\s*:\s*["']?(` + strings.Join(append(operatorKindNames(), otherNetworkKinds...), "|") + `)\b`,
+	`\b(\w*[nN]etworkAttachments?|additionalNetworks|networkAttachmentDefinitions?|networkAttachmentName|nicMappings)["']?\s*:`,
+	`\b(storage-?[nN]etwork|controller_transfer_network)["']?[ \t]*:[ \t]*["']?\w`,
+	`\bcni\.spidernet\.io/(rdma|network)-resource-inject\b`,
 	`\bprovider["']?\s*:\s*["']?multus\b`,
 	`\bmultus["']?\s*:\s*\{?\s*["']?(networkName|default)\b`,
 }, "|"))
 
-// otherNetworkKinds are kinds of which controllers make networks whose names, or namespaces, are not known from one object.
-var otherNetworkKinds = []string{"ClusterUserDefinedNetwork", "MultiNicNetwork", "SpiderMultusConfig", "UserDefinedNetwork"}
+// otherNetworkKinds are kinds of which controllers make networks whose names, or namespaces, are not known from one object,
+// or pods with networks.
+var otherNetworkKinds = []string{"ClusterUserDefinedNetwork", "MultiNicNetwork", "SpiderMultusConfig", "UserDefinedNetwork", "VpcNatGateway"}
 
 // annotationPattern returns the pattern of an annotation's name, which must not be the beginning of another one.
 func annotationPattern(name string) string {
-	return strings.ReplaceAll(regexp.QuoteMeta(name), "/", separator) + `($|[^-\w])`
+	return strings.NewReplacer("/", separator, `\.`, dot).Replace(regexp.QuoteMeta(name)) + `($|[^-\w])`
 }
 
 // networkFields are the fields by which objects of operators name networks that the pods of these operators get,
@@ -155,6 +160,8 @@ var networkFields = map[GroupKind]Path{
 	{"kubevirt.io", "KubeVirt"}:           {"spec", "configuration", "migrations", "network"},
 	{"hco.kubevirt.io", "HyperConverged"}: {"spec", "liveMigrationConfig", "network"},
 	{"forklift.konveyor.io", "Plan"}:      {"spec", "transferNetwork"},
+	{"longhorn.io", "Setting"}:            {"value"}, // if it is one of the settings whose names end in -network
+	{"harvesterhci.io", "Setting"}:        {"value"},
 }
 
 // nameless are the kinds of objects that have the names of kinds, fields and annotations, and not of networks.
@@ -165,12 +172,20 @@ func mention(o object) *yaml.Node {
 	if slices.Contains(nameless, o.ref.Kind) {
 		return nil
 	}
-	if path := networkFields[GroupKind{o.group, o.ref.Kind}]; path != nil {
+	if path := networkFields[GroupKind{o.group, o.ref.Kind}]; path != nil && (o.ref.Kind != "Setting" || strings.HasSuffix(o.ref.Name, "-network")) {
 		if n := get(o.node, path...); !yamledit.IsEmpty(n) {
 			return n
 		}
 	}
-	return mentionIn(o.node)
+	var mapped *yaml.Node
+	if o.group == "forklift.konveyor.io" && o.ref.Kind == "NetworkMap" {
+		expand(o.node, nil, Path{"spec", "map", "*", "destination"}, func(n *yaml.Node, _ Path) {
+			if str(get(n, "type")) == "multus" {
+				mapped = n
+			}
+		})
+	}
+	return cmp.Or(mapped, mentionIn(o.node))
 }
 
 // mentionIn returns the first node below a node that mentions networks, or nil.
