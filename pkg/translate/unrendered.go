@@ -3,6 +3,7 @@ package translate
 import (
 	"bytes"
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"path"
 	"regexp"
@@ -111,21 +112,34 @@ func ofObject(o object) (ObjectRef, bool) {
 	return ObjectRef{}, false
 }
 
-// isTemplated reports whether an object's name, namespace or networks are text of a template.
+// isTemplated reports whether an object's name, namespace or networks are text of a template, or a placeholder such
+// as ${NET}. A network may have placeholders where its configuration is JSON with them.
 func isTemplated(o object) bool {
-	if !bytes.Contains(o.doc.Text, []byte("{{")) {
+	if !bytes.Contains(o.doc.Text, []byte("{{")) && !bytes.Contains(o.doc.Text, []byte("${")) {
 		return false
 	}
 	is := func(n *yaml.Node) bool { // without quotes, {{ x }} is a mapping whose key is a mapping
-		return strings.Contains(str(n), "{{") || isMapping(n) && len(n.Content) > 0 && isMapping(n.Content[0])
+		return strings.Contains(str(n), "{{") || strings.Contains(str(n), "${") || isMapping(n) && len(n.Content) > 0 && isMapping(n.Content[0])
 	}
 	found := is(get(o.node, "metadata", "name")) || is(get(o.node, "metadata", "namespace"))
 	if isNetwork(o) {
-		return found || is(get(o.node, "spec", "config")) || is(annotation(o.node, attachment.ResourceNameAnnotation))
+		config := get(o.node, "spec", "config")
+		substituted := !strings.Contains(str(config), "{{") && json.Valid([]byte(str(config)))
+		return found || is(config) && !substituted || is(annotation(o.node, attachment.ResourceNameAnnotation))
 	}
 	eachAnnotation(o, func(_, value *yaml.Node, _ Path) { found = found || is(value) })
 	found = found || is(annotation(o.node, attachment.DefaultNetworkAnnotation))
 	return found
+}
+
+// isUnfilled reports whether the annotation of one of an object's pods has no value, as ytt leaves it to be filled in, or
+// is no text, which the API server refuses.
+func isUnfilled(o object, more []TemplatePath) bool {
+	pods, _ := podsOf(o, more)
+	return slices.ContainsFunc(pods, func(p pod) bool {
+		n := p.networks()
+		return n != nil && (n.Kind != yaml.ScalarNode || n.ShortTag() == "!!null")
+	})
 }
 
 // separator and dot match the slash and the dots in the name of an annotation: as they are, in a path of JSON Patch, in
@@ -167,8 +181,8 @@ var networkFields = map[GroupKind]Path{
 // nameless are the kinds of objects that have the names of kinds, fields and annotations, and not of networks.
 var nameless = []string{"CustomResourceDefinition", "MutatingWebhookConfiguration", "ValidatingAdmissionPolicy", "ValidatingWebhookConfiguration"}
 
-// mention returns the node of an object that mentions networks, or nil.
-func mention(o object) *yaml.Node {
+// mention returns the node of an object that mentions networks, or nil. judged has the nodes that do not count, or nil.
+func mention(o object, judged map[*yaml.Node]bool) *yaml.Node {
 	if slices.Contains(nameless, o.ref.Kind) {
 		return nil
 	}
@@ -185,11 +199,15 @@ func mention(o object) *yaml.Node {
 			}
 		})
 	}
-	return cmp.Or(mapped, mentionIn(o.node))
+	return cmp.Or(mapped, mentionIn(o.node, judged))
 }
 
-// mentionIn returns the first node below a node that mentions networks, or nil.
-func mentionIn(n *yaml.Node) *yaml.Node {
+// repeating are the fields of workloads that repeat what others say, or read it.
+var repeating = []string{"kubectl.kubernetes.io/last-applied-configuration", "managedFields", "fieldPath"}
+
+// mentionIn returns the first node below a node that mentions networks, or nil. judged has the nodes that do not count, nil
+// if all do.
+func mentionIn(n *yaml.Node, judged map[*yaml.Node]bool) *yaml.Node {
 	if n.Kind == yaml.ScalarNode && mentions.MatchString(n.Value) {
 		return n
 	}
@@ -197,24 +215,35 @@ func mentionIn(n *yaml.Node) *yaml.Node {
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			key, value := n.Content[i], n.Content[i+1]
 			switch {
+			case judged[yamledit.Resolved(value)], judged != nil && slices.Contains(repeating, key.Value):
+				continue
 			case mentions.MatchString(str(value)):
 				return value
-			case !yamledit.IsEmpty(value) && mentions.MatchString(key.Value+": "+head(value)):
+			case !yamledit.IsEmpty(value) && mentions.MatchString(key.Value+": "+head(value, judged)):
 				return key
 			}
+			for _, child := range n.Content[i : i+2] {
+				if found := mentionIn(child, judged); found != nil {
+					return found
+				}
+			}
 		}
+		return nil
 	}
 	for _, child := range n.Content {
-		if found := mentionIn(child); found != nil {
+		if judged[child] {
+			continue
+		}
+		if found := mentionIn(child, judged); found != nil {
 			return found
 		}
 	}
 	return nil
 }
 
-// head returns the text of a scalar, or the first key of a mapping.
-func head(n *yaml.Node) string {
-	if isMapping(n) && len(n.Content) > 0 {
+// head returns the text of a scalar, or the first key of a mapping unless its value is judged.
+func head(n *yaml.Node, judged map[*yaml.Node]bool) string {
+	if isMapping(n) && len(n.Content) > 1 && !judged[yamledit.Resolved(n.Content[1])] {
 		n = n.Content[0]
 	}
 	return str(n)
@@ -231,11 +260,11 @@ func (out *fileResult) unrender(unit ObjectRef, file string, text []byte, line i
 }
 
 // unrenderObject records a unit that is an object: a GitOps controller deploys what it names and the input
-// does not have, or it mentions networks for pods that are not in the input.
-func (out *fileResult) unrenderObject(unit ObjectRef, o object, u units) {
+// does not have, or it mentions networks for pods that are not in the input. judged has the nodes that do not count, or nil.
+func (out *fileResult) unrenderObject(unit ObjectRef, o object, u units, judged map[*yaml.Node]bool) {
 	unit.Namespace = o.stated // the kind may have none
 	one := UnrenderedUnit{Object: unit, Position: o.doc.at(o.node)}
-	if n := mention(o); n != nil {
+	if n := mention(o, judged); n != nil {
 		one.Mentions = true
 		one.Position = o.doc.at(n)
 		if at := mentions.FindStringIndex(n.Value); at != nil {
@@ -245,6 +274,24 @@ func (out *fileResult) unrenderObject(unit ObjectRef, o object, u units) {
 		return
 	}
 	out.unrendered = append(out.unrendered, one)
+}
+
+// unrenderList records what a list has besides objects.
+func (out *fileResult) unrenderList(d *document, u units) {
+	if !strings.HasSuffix(str(get(d.Root, "kind")), "List") || get(d.Root, "items") == nil {
+		return
+	}
+	judged := map[*yaml.Node]bool{}
+	for _, item := range items(get(d.Root, "items")) {
+		if item = yamledit.Resolved(item); isMapping(item) {
+			judged[item] = true
+		}
+	}
+	o := objectAt(d, d.Root, nil, ObjectRef{}, "")
+	if o.ref.Name == "" {
+		o.ref = ObjectRef{Kind: unitDocument, Name: slashed(d.file)}
+	}
+	out.unrenderObject(o.ref, o, u, judged)
 }
 
 // addUnrendered adds the units of all files, each once, with a finding and a verdict for those that
