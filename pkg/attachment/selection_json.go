@@ -74,6 +74,12 @@ func parseElement(raw json.RawMessage, path *field.Path) (Selection, error) {
 	if err := decodeJSON(raw, &e); err != nil {
 		return Selection{}, fmt.Errorf("%s.%w", path, err)
 	}
+	for _, key := range slices.Sorted(maps.Keys(e.CNIArgs)) {
+		var decoded any // Multus decodes numbers, too, and refuses 1e400
+		if err := decodeJSON(e.CNIArgs[key], &decoded); err != nil {
+			return Selection{}, fmt.Errorf("%s.cni-args.%s: %w", path, key, err)
+		}
+	}
 	if namespace, name, slash := strings.Cut(e.Name, "/"); slash {
 		// Multus does not split the name and finds no such network.
 		return Selection{}, fmt.Errorf(`%s.name: %q contains a namespace, which only the comma form allows: write "namespace": %q, "name": %q`,

@@ -96,6 +96,7 @@ func TestParseSelectionsRefuses(t *testing.T) {
 			`networks[0].ipam-claim-reference: Forbidden: … ips`,
 		},
 		{"interface of the JSON form (A2-18)", `[{"name": "a", "interface": "a/b"}]`, `networks[0].interface: Invalid value: "a/b": … '/'`},
+		{"number out of range", `[{"name": "a", "cni-args": {"a": {"b": 1e400}}}]`, `networks[0].cni-args.a: … number 1e400`},
 		{"empty key", `[{"name": "a", "cni-args": {"": 1}}]`, `networks[0].cni-args: Required value`},
 		{
 			"several elements", `[{"name": "a", "mac": "x"}, {"name": "b"}, {"name": "c", "mac": "y"}]`,

@@ -2,7 +2,6 @@ package translate
 
 import (
 	"bytes"
-	"fmt"
 	"maps"
 	"path"
 	"regexp"
@@ -27,6 +26,11 @@ type deployment struct {
 	// Argo CD; Flux overrules what they state. That of an ApplicationSet may be a template.
 	namespace string
 	fills     bool
+	// unknown is set if the input does not show the namespace. own is what else the deployment does.
+	unknown bool
+	own     kustomization
+	// below is how many folders the path is below one that a generator finds, or -1.
+	below int
 	// flat is set if subfolders are left out, unless the folder has a kustomization.
 	flat bool
 }
@@ -34,7 +38,15 @@ type deployment struct {
 // key identifies the object of the deployment.
 func (d deployment) key() string { return d.file + ": " + d.by }
 
-// deploymentsIn returns the deployments to a known namespace in files.
+// changes reports whether the deployment may change names or namespaces.
+func (d deployment) changes() bool {
+	return d.namespace != "" || d.unknown || d.own.alters != "" || d.own.retargets || len(d.own.components) > 0
+}
+
+// isFirst reports whether the deployment deploys the first folder of a repository.
+func (d deployment) isFirst() bool { return path.Clean("/"+d.path) == "/" }
+
+// deploymentsIn returns the deployments in files.
 func deploymentsIn(files []File) []deployment {
 	var out []deployment
 	for _, f := range files {
@@ -56,13 +68,15 @@ func deploymentsIn(files []File) []deployment {
 
 // deploymentsOf returns the deployments of an object.
 func deploymentsOf(o object) []deployment {
-	one := deployment{by: o.ref.String(), file: slashed(o.doc.file)}
+	one := deployment{by: o.ref.String(), file: slashed(o.doc.file), below: -1}
 	spec, found := get(o.node, "spec"), []string{""}
 	switch (GroupKind{o.group, o.ref.Kind}) {
 	case GroupKind{fluxGroup, "Kustomization"}:
-		return one.at(spec, get(spec, "targetNamespace"))
+		one.at(spec, spec, get(spec, "targetNamespace"))
+		return []deployment{one.cut()}
 	case GroupKind{argoGroup, "ApplicationSet"}:
-		found, one.exclude = generated(spec)
+		found, one.exclude = generated(get(spec, "generators"), 0)
+		one.unknown = patchesDeployment.MatchString(str(get(spec, "templatePatch")))
 		spec = get(spec, "template", "spec")
 	case GroupKind{argoGroup, "Application"}:
 	default:
@@ -76,11 +90,15 @@ func deploymentsOf(o object) []deployment {
 		if namespace == nil {
 			one.fills, namespace = true, get(spec, "destination", "namespace")
 		}
-		for _, at := range one.at(source, namespace) {
-			for _, folder := range found {
-				at.path = folderTemplate.ReplaceAllLiteralString(at.path, folder)
-				out = append(out, at)
-			}
+		if source == nil || get(source, "chart") != nil {
+			continue
+		}
+		one.at(source, get(source, "kustomize"), namespace)
+		if one.isFirst() && get(source, "helm") != nil {
+			continue // it is a chart
+		}
+		for _, folder := range found {
+			out = append(out, one.of(folder))
 		}
 	}
 	return out
@@ -88,14 +106,15 @@ func deploymentsOf(o object) []deployment {
 
 // The templates of an ApplicationSet that stand for the folder that its generator has found, and for its name.
 var (
-	folderTemplate = regexp.MustCompile(`\{\{-?\s*\.?path(\.path)?\s*-?\}\}`)
-	nameTemplate   = regexp.MustCompile(`\{\{-?\s*\.?path\.basename(Normalized)?\s*-?\}\}`)
+	folderTemplate    = regexp.MustCompile(`\{\{-?\s*\.?path(\.path)?\s*-?\}\}`)
+	nameTemplate      = regexp.MustCompile(`\{\{-?\s*\.?path\.basename(Normalized)?\s*-?\}\}`)
+	patchesDeployment = regexp.MustCompile(`\b(namespace|namePrefix|nameSuffix|components|patches|path|sources?)["\']?\s*:`)
 )
 
-// generated returns the patterns of the folders that the git generators of an ApplicationSet find, or an empty one
-// without such a generator, and the patterns of those that they leave out.
-func generated(spec *yaml.Node) (found, excluded []string) {
-	for _, generator := range items(get(spec, "generators")) {
+// generated returns the patterns of the folders that the git generators among generators find, or an empty one
+// without such a generator, and the patterns of those that they leave out. Generators may combine others.
+func generated(generators *yaml.Node, depth int) (found, excluded []string) {
+	for _, generator := range items(generators) {
 		for _, directory := range items(get(generator, "git", "directories")) {
 			if pattern := str(get(directory, "path")); str(get(directory, "exclude")) == "true" {
 				excluded = append(excluded, pattern)
@@ -103,34 +122,93 @@ func generated(spec *yaml.Node) (found, excluded []string) {
 				found = append(found, pattern)
 			}
 		}
+		for _, file := range items(get(generator, "git", "files")) {
+			found = append(found, path.Dir(str(get(file, "path"))))
+		}
+		for _, combined := range []string{"matrix", "merge"} {
+			if inner := get(generator, combined, "generators"); depth < 2 && inner != nil {
+				f, e := generated(inner, depth+1)
+				found, excluded = append(found, f...), append(excluded, e...)
+			}
+		}
 	}
-	if len(found) == 0 {
+	found = slices.DeleteFunc(found, func(pattern string) bool { return pattern == "" })
+	if depth == 0 && len(found) == 0 {
 		found = []string{""}
 	}
 	return found, excluded
 }
 
-// in returns the deployment of one of the folders that it finds. known is false if its namespace is not known.
-func (d deployment) in(folder string) (one deployment, known bool) {
-	d.namespace = nameTemplate.ReplaceAllLiteralString(d.namespace, path.Base(folder))
-	return d, !strings.ContainsAny(d.namespace, "{$")
+// of returns the deployment of the folders that a generator finds.
+func (d deployment) of(pattern string) deployment {
+	if pattern == "" {
+		return d.cut()
+	}
+	for _, template := range []*regexp.Regexp{nameTemplate, folderTemplate} {
+		value := pattern
+		if template == nameTemplate {
+			value = path.Base(pattern)
+		}
+		if at := template.FindStringIndex(d.path); at != nil {
+			d.below = strings.Count(strings.TrimRight(d.path[at[1]:], "/"), "/")
+			d.path = d.path[:at[0]] + value + d.path[at[1]:]
+		}
+	}
+	return d.cut()
 }
 
-// at returns the deployment of the path that a node has, unless path or namespace are unknown.
-func (d deployment) at(source, namespace *yaml.Node) []deployment {
-	d.path, d.namespace = str(get(source, "path")), str(namespace)
-	if source == nil || d.namespace == "" || get(source, "chart") != nil {
-		return nil
+// cut returns the deployment of the folder above the first one whose name is a template, to an unknown namespace.
+func (d deployment) cut() deployment {
+	d.path = strings.ReplaceAll(d.path, "**", "{")
+	if at := strings.IndexAny(d.path, "{$"); at >= 0 {
+		d.path, d.unknown, d.flat = d.path[:strings.LastIndexByte("/"+d.path[:at], '/')], true, false
+		if d.isFirst() {
+			d.path = "{" // it may be any folder
+		}
 	}
-	return []deployment{d}
+	return d
+}
+
+// in returns the deployment of one of the folders that it finds.
+func (d deployment) in(folder string) deployment {
+	if d.below >= 0 {
+		d.namespace = nameTemplate.ReplaceAllLiteralString(d.namespace, path.Base(d.generator(folder)))
+	}
+	d.unknown = d.unknown || strings.ContainsAny(d.namespace, "{$")
+	if d.unknown {
+		d.namespace = "NAMESPACE"
+	}
+	return d
+}
+
+// generator returns the folder that the generator has found, of one that is deployed.
+func (d deployment) generator(folder string) string {
+	for range d.below {
+		folder = path.Dir(folder)
+	}
+	return folder
+}
+
+// at records the path and the namespace of the deployment, and what else it does.
+func (d *deployment) at(source, kustomize, namespace *yaml.Node) {
+	d.path, d.namespace = str(get(source, "path")), str(namespace)
+	var text kustomizationText
+	if decodeNode(kustomize, &text) {
+		d.own = *text.read(d.by, "", nil)
+	}
+	d.own.namespace = ""
 }
 
 // use returns the flags by which a command reads what the deployment deploys from a folder.
 func (d deployment) use(folder string, kustomized bool) string {
+	use := "-R -f " + folder
 	if kustomized {
-		return fmt.Sprintf("-k %s -n %s", folder, d.namespace)
+		use = "-k " + folder
 	}
-	return fmt.Sprintf("-R -f %s -n %s", folder, d.namespace)
+	if d.namespace != "" {
+		use += " -n " + d.namespace
+	}
+	return use
 }
 
 // folders has the folders of the input's files, and those above them.
@@ -154,7 +232,7 @@ func (f folders) of(d deployment) []string {
 		return nil // the repository's first folder, or a template: it is not known
 	}
 	for up := path.Dir(d.file); ; up = path.Dir(up) {
-		if found := f.matching(up, rel, d.exclude); len(found) > 0 {
+		if found := f.matching(up, rel, d); len(found) > 0 {
 			return found
 		}
 		if up == path.Dir(up) {
@@ -170,7 +248,7 @@ func (f folders) of(d deployment) []string {
 }
 
 // matching returns the folders below a folder that match a pattern and none of the excluded ones, sorted.
-func (f folders) matching(up, pattern string, exclude []string) []string {
+func (f folders) matching(up, pattern string, d deployment) []string {
 	if at := path.Join(up, pattern); f[at] {
 		return []string{at}
 	}
@@ -183,7 +261,7 @@ func (f folders) matching(up, pattern string, exclude []string) []string {
 	}
 	var out []string
 	for _, folder := range slices.Sorted(maps.Keys(f)) {
-		if is(folder, pattern) && !slices.ContainsFunc(exclude, func(e string) bool { return is(folder, e) }) {
+		if is(folder, pattern) && !slices.ContainsFunc(d.exclude, func(e string) bool { return is(d.generator(folder), e) }) {
 			out = append(out, folder)
 		}
 	}

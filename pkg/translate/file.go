@@ -41,6 +41,8 @@ type work struct {
 	features  []string
 	// attaches is set if one of the object's pods gets a network.
 	attaches bool
+	// judged has the values of the object that findings and verdict are about.
+	judged map[*yaml.Node]bool
 }
 
 // convertFile converts a file, document by document. It only reads the environment.
@@ -86,6 +88,7 @@ func (out *fileResult) document(file string, part yamledit.Part, env *environmen
 		return nil
 	}
 	var all []*work
+	out.unrenderList(d, env.units)
 	for _, o := range env.objects(d) {
 		if IsKustomization(file) && o.ref.Kind == "" {
 			o.ref.Kind = "Kustomization" // it may leave its kind out
@@ -96,23 +99,29 @@ func (out *fileResult) document(file string, part yamledit.Part, env *environmen
 			out.unrender(unit, file, part.Text, part.Line)
 			continue
 		case unrendered:
-			out.unrenderObject(unit, o, env.units)
+			out.unrenderObject(unit, o, env.units, nil)
+			continue
+		case isUnfilled(o, env.options.Templates):
+			out.unrender(ObjectRef{Kind: unitTemplate, Name: slashed(file)}, file, part.Text, part.Line)
 			continue
 		}
 		out.kinds[o.ref.Kind]++
 		if IsKustomization(file) {
-			out.unrenderObject(ObjectRef{Kind: o.ref.Kind, Name: slashed(file)}, o, env.units)
+			out.unrenderObject(ObjectRef{Kind: o.ref.Kind, Name: slashed(file)}, o, env.units, nil)
 			continue
 		}
 		r := &reporter{doc: d, object: o}
 		env.checkQuota(o, r)
-		w := &work{object: o, reporter: r}
+		w := &work{object: o, reporter: r, judged: map[*yaml.Node]bool{}}
 		if w.planPods(env) {
 			all = append(all, w)
+			if !r.has(StrayAnnotation) && !r.has(OwnedWorkload) {
+				out.unrenderObject(o.ref, o, env.units, w.judged)
+			}
 		} else {
 			out.findings = append(out.findings, r.findings...)
 			if !isNetwork(o) && !makesNetwork(o) {
-				out.unrenderObject(o.ref, o, env.units)
+				out.unrenderObject(o.ref, o, env.units, nil)
 			}
 		}
 	}
@@ -150,8 +159,11 @@ func (w *work) planPods(env *environment) bool {
 	if !known {
 		return strayAnnotation(o, r)
 	}
-	uses := misplacedAnnotations(o, pods, r)
+	uses := w.misplacedAnnotations(pods)
 	for _, p := range pods {
+		for _, key := range append(networksKeys, attachment.DefaultNetworkAnnotation) {
+			w.judged[annotation(p.template, key)] = true
+		}
 		if p.networks() != nil || annotation(p.template, attachment.DefaultNetworkAnnotation) != nil ||
 			len(p.convertedClaims()) > 0 || env.unseen(p) {
 			uses = true
@@ -160,15 +172,19 @@ func (w *work) planPods(env *environment) bool {
 	}
 	if uses {
 		r.checkName()
-		env.units.checkAltered(r)
+		env.units.checkAltered(r, env.options.Namespace)
 		r.owned(OwnedWorkload)
 	}
 	return uses
 }
 
+// rolloutMetadata are the fields of which a Rollout gives annotations to some of its pods, for a time.
+var rolloutMetadata = []string{"canaryMetadata", "stableMetadata", "activeMetadata", "previewMetadata"}
+
 // misplacedAnnotations reports annotations at places from which no pod gets them: the controller's own
 // metadata, or a wrong level of the pod template. It reports whether there are any.
-func misplacedAnnotations(o object, pods []pod, r *reporter) bool {
+func (w *work) misplacedAnnotations(pods []pod) bool {
+	o, r := w.object, w.reporter
 	count, places := 0, map[string]bool{}
 	for _, key := range networksKeys {
 		count += countKeys(o.node, key)
@@ -184,7 +200,9 @@ func misplacedAnnotations(o object, pods []pod, r *reporter) bool {
 	}
 	found := false
 	eachAnnotation(o, func(_, value *yaml.Node, path Path) {
-		if !places[path.String()] {
+		onPods := func(step string) bool { return o.group == argoGroup && slices.Contains(rolloutMetadata, step) }
+		if !places[path.String()] && !slices.ContainsFunc(path, onPods) {
+			w.judged[yamledit.Resolved(value)] = true
 			r.add(ControllerAnnotation, path, o.doc.at(value), "it attaches nothing")
 			found = true
 		}

@@ -58,6 +58,10 @@ func optionsOf(t *testing.T, comment string) Options {
 			o.AllNetworks = true
 		case word == "await-networks":
 			o.AllNetworks, o.AwaitNetworks = true, true
+		case strings.HasPrefix(word, "template="): // e.g. template=Trainer.example.com:spec.worker
+			kind, at, _ := strings.Cut(strings.TrimPrefix(word, "template="), ":")
+			kind, group, _ := strings.Cut(kind, ".")
+			o.Templates = append(o.Templates, TemplatePath{Group: group, Kind: kind, Path: strings.Split(at, ".")})
 		case strings.HasPrefix(word, "resource-prefix="):
 			o.ResourcePrefix = strings.TrimPrefix(word, "resource-prefix=")
 		case strings.HasPrefix(word, "node="):

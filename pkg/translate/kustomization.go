@@ -5,6 +5,7 @@ import (
 	"maps"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -28,12 +29,17 @@ type kustomization struct {
 	namespace    string
 	// alters is the field that changes names, or what the rules cannot know; empty if there is none.
 	alters string
-	// resources are files and folders, patches files.
-	resources, patches []string
+	// retargets is set if it changes where GitOps controllers deploy, for their objects among its resources.
+	retargets bool
+	// resources are files and folders, components folders, patches files. A component applies to the resources.
+	resources, components, patches []string
+	component                      bool
 }
 
-// kustomizationText has the fields of a kustomization that the rules read.
+// kustomizationText has the fields of a kustomization that the rules read. Objects of GitOps controllers have some of
+// them, too.
 type kustomizationText struct {
+	Kind         string              `json:"kind"`
 	Namespace    string              `json:"namespace"`
 	NamePrefix   string              `json:"namePrefix"`
 	NameSuffix   string              `json:"nameSuffix"`
@@ -44,43 +50,99 @@ type kustomizationText struct {
 	Patches      []kustomizationFile `json:"patches"`
 	Strategic    []string            `json:"patchesStrategicMerge"`
 	JSON         []kustomizationFile `json:"patchesJson6902"`
+	Replacements []replacement       `json:"replacements"`
 }
 
+// kustomizationFile is a patch: a file, or the text itself.
 type kustomizationFile struct {
-	Path string `json:"path"`
+	Path  string `json:"path"`
+	Patch any    `json:"patch"`
 }
 
-// parseKustomization reads a kustomization. It returns an empty one for a file that it cannot read.
-func parseKustomization(f File) *kustomization {
+// replacement is a replacement, or the file that has it.
+type replacement struct {
+	Path    string `json:"path"`
+	Targets []struct {
+		FieldPaths []string `json:"fieldPaths"`
+	} `json:"targets"`
+}
+
+// The patches in the form of JSON Patch that set namespaces, as strategic merge patches cannot, and the patches and
+// fields that change where a GitOps controller deploys.
+var (
+	namespacePatch = regexp.MustCompile(`/metadata(/namespace)?["']?\s*([,}\n]|$)`)
+	retargetPatch  = regexp.MustCompile(`\b(targetNamespace|destination)\b`)
+)
+
+// parseKustomization reads a kustomization. It returns an empty one for a file that it cannot read. texts has the
+// files of the input, by name.
+func parseKustomization(f File, texts map[string][]byte) *kustomization {
 	file := slashed(f.Name)
-	out := &kustomization{file: file, folder: path.Dir(file)}
 	var text kustomizationText
 	if yaml.Unmarshal(f.Data, &text) != nil {
-		return out
+		text = kustomizationText{}
 	}
-	out.namespace = text.Namespace
-	switch {
-	case text.NamePrefix != "":
-		out.alters = "namePrefix"
-	case text.NameSuffix != "":
-		out.alters = "nameSuffix"
-	case len(text.Transformers) > 0:
-		out.alters = "transformers"
+	return text.read(file, path.Dir(file), texts)
+}
+
+// read returns what a text does in a folder. file has the text.
+func (t kustomizationText) read(file, folder string, texts map[string][]byte) *kustomization {
+	out := &kustomization{file: file, folder: folder, namespace: t.Namespace, component: t.Kind == "Component"}
+	in := func(names []string) (all []string) {
+		for _, name := range names {
+			all = append(all, path.Join(folder, name))
+		}
+		return all
 	}
-	for _, r := range slices.Concat(text.Resources, text.Bases, text.Components) {
-		out.resources = append(out.resources, path.Join(out.folder, r))
-	}
-	for _, p := range slices.Concat(text.Patches, text.JSON) {
+	out.resources, out.components = in(slices.Concat(t.Resources, t.Bases)), in(t.Components)
+	var patches []string
+	for _, p := range slices.Concat(t.Patches, t.JSON) {
 		if p.Path != "" {
-			out.patches = append(out.patches, path.Join(out.folder, p.Path))
+			out.patches = append(out.patches, path.Join(folder, p.Path))
+		}
+		patches = append(patches, fmt.Sprint(p.Patch))
+	}
+	for _, p := range t.Strategic {
+		if strings.Contains(p, "\n") { // it is the patch itself
+			patches = append(patches, p)
+		} else {
+			out.patches = append(out.patches, path.Join(folder, p))
 		}
 	}
-	for _, p := range text.Strategic {
-		if !strings.Contains(p, "\n") { // otherwise it is the patch itself
-			out.patches = append(out.patches, path.Join(out.folder, p))
-		}
+	for _, p := range out.patches {
+		patches = append(patches, string(texts[p]))
 	}
+	fields := t.replaced(folder, texts)
+	switch {
+	case t.NamePrefix != "":
+		out.alters = "namePrefix"
+	case t.NameSuffix != "":
+		out.alters = "nameSuffix"
+	case len(t.Transformers) > 0:
+		out.alters = "transformers"
+	case slices.Contains(fields, "metadata.namespace"):
+		out.alters = "metadata.namespace by replacements"
+	case slices.ContainsFunc(patches, namespacePatch.MatchString):
+		out.alters = "metadata.namespace by patches"
+	}
+	out.retargets = slices.ContainsFunc(slices.Concat(patches, fields), retargetPatch.MatchString)
 	return out
+}
+
+// replaced returns the fields that the replacements of a kustomization set.
+func (t kustomizationText) replaced(folder string, texts map[string][]byte) (fields []string) {
+	for _, r := range t.Replacements {
+		all := []replacement{r}
+		if text := texts[path.Join(folder, r.Path)]; r.Path != "" && yaml.Unmarshal(text, &all) != nil {
+			_ = yaml.Unmarshal(text, &all[0]) // it has one replacement, and no list
+		}
+		for _, r := range all {
+			for _, target := range r.Targets {
+				fields = append(fields, target.FieldPaths...)
+			}
+		}
+	}
+	return fields
 }
 
 func slashed(name string) string { return path.Clean(filepath.ToSlash(name)) }
@@ -94,6 +156,11 @@ type kustomizations struct {
 	patches map[string]string
 	// deployed has the deployments whose folder is in the input.
 	deployed map[string]bool
+	// first is a deployment of the repository's first folder to a namespace, or nil. Where the repository begins is
+	// not known.
+	first *deployment
+	// texts has the input's files by name.
+	texts map[string][]byte
 }
 
 // built is what becomes of a file.
@@ -103,60 +170,108 @@ type built struct {
 	roots, by []string
 	// uses are the flags by which commands read what is deployed.
 	uses []string
-	// namespace is the namespace that all of them set, or empty. fills is that of objects that state none.
-	namespace, fills string
-	// altered says why the names or namespaces of its objects are not those of the file; empty if they are.
+	// setting is what all of them do. If altered is set, the names or namespaces of its objects are not those of the
+	// file.
+	setting
 	// unfilled is set if that is true only of objects that state no namespace.
-	altered  string
 	unfilled bool
 }
 
-// root is a folder that is deployed by itself.
-type root struct{ folder, by, use string }
+// root is a folder that is deployed by itself. second is set if it counts only for files that others deploy.
+type root struct {
+	folder, by, use string
+	second          bool
+}
 
-// setting is what the kustomizations above a file, and a deployment, do to the file.
-type setting struct{ namespace, fills, altered string }
+// setting is what the kustomizations above a file, and a deployment, do to the file. namespace is the namespace that
+// they set, or empty, and fills that of objects that state none. altered says why names or namespaces are not those
+// of the file.
+type setting struct {
+	namespace, fills, altered string
+	retargets                 bool
+}
+
+// under returns the setting that a kustomization makes of the one from above, which has the last word.
+func (s setting) under(one *kustomization) setting {
+	if s.namespace == "" {
+		s.namespace = one.namespace
+	}
+	if s.altered == "" && one.alters != "" {
+		s.altered = fmt.Sprintf("%s sets %s", one.file, one.alters)
+	}
+	s.retargets = s.retargets || one.retargets
+	return s
+}
 
 // newKustomizations reads the kustomizations among files, and applies deployments.
 func newKustomizations(files []File, deployments []deployment) kustomizations {
-	k := kustomizations{byFolder: map[string]*kustomization{}, built: map[string]*built{}, patches: map[string]string{}, deployed: map[string]bool{}}
+	k := kustomizations{byFolder: map[string]*kustomization{}, patches: map[string]string{}}
+	k.texts = map[string][]byte{}
+	for _, f := range files {
+		k.texts[slashed(f.Name)] = f.Data
+	}
 	for _, f := range files {
 		if IsKustomization(f.Name) {
-			one := parseKustomization(f)
+			one := parseKustomization(f, k.texts)
 			k.byFolder[one.folder] = one
 		}
 	}
-	included := map[string]bool{}
 	for _, one := range k.byFolder {
 		for _, p := range one.patches {
 			k.patches[p] = one.folder
 		}
-		for _, r := range one.resources {
+	}
+	k.apply(files, deployments)
+	again := false
+	for i, d := range deployments {
+		if b := k.built[d.file]; b != nil && b.retargets {
+			deployments[i].unknown, again = true, true
+		}
+	}
+	if again {
+		k.apply(files, deployments)
+	}
+	return k
+}
+
+// apply records what deployments and kustomizations do to files.
+func (k *kustomizations) apply(files []File, deployments []deployment) {
+	k.built, k.deployed, k.first = map[string]*built{}, map[string]bool{}, nil
+	included := map[string]bool{}
+	for _, one := range k.byFolder {
+		for _, r := range slices.Concat(one.resources, one.components) {
 			included[r] = included[r] || k.byFolder[r] != nil
 		}
 	}
 	all := foldersOf(files)
-	for _, d := range deployments {
-		for _, folder := range all.of(d) {
-			if one, known := d.in(folder); known {
-				k.deploy(one, folder, files, included)
+	for _, second := range []bool{false, true} { // what names no namespace comes last
+		for _, d := range deployments {
+			if one := d.in("."); d.isFirst() && one.namespace != "" && k.first == nil {
+				k.first = &one
+			}
+			for _, folder := range all.of(d) {
+				if one := d.in(folder); one.changes() != second {
+					k.deploy(one, folder, files, included)
+				}
 			}
 		}
 	}
 	for _, folder := range slices.Sorted(maps.Keys(k.byFolder)) {
 		if !included[folder] {
-			k.visit(root{folder, folder, "-k " + folder}, k.byFolder[folder], setting{}, map[string]bool{})
+			k.visit(root{folder: folder, by: folder, use: "-k " + folder}, k.byFolder[folder], setting{}, visits{})
 		}
 	}
-	return k
 }
 
 // deploy records what a deployment does to the files of a folder. Without a kustomization, all of them are
 // deployed, and kustomizations in subfolders as such. It adds the kustomizations that it deploys to included.
 func (k kustomizations) deploy(d deployment, folder string, files []File, included map[string]bool) {
 	one, s := k.byFolder[folder], setting{namespace: d.namespace}
-	at := root{folder, d.by, d.use(folder, one != nil)}
-	if d.fills {
+	at := root{folder, d.by, d.use(folder, one != nil), !d.changes()}
+	switch {
+	case d.unknown:
+		s = setting{altered: d.by + " deploys it to a namespace that is not known here"}
+	case d.fills:
 		s = setting{fills: d.namespace}
 	}
 	if one == nil {
@@ -173,11 +288,18 @@ func (k kustomizations) deploy(d deployment, folder string, files []File, includ
 			}
 		}
 	}
-	included[folder], k.deployed[d.key()] = true, true
-	for _, r := range one.resources {
-		included[r] = true
+	with := *one
+	with.retargets, with.components = one.retargets || d.own.retargets, slices.Clone(one.components)
+	for _, c := range d.own.components {
+		with.components = append(with.components, path.Join(folder, c))
 	}
-	k.visit(at, one, s, map[string]bool{})
+	if !at.second {
+		included[folder], k.deployed[d.key()] = true, !d.unknown
+		for _, r := range slices.Concat(with.resources, with.components) {
+			included[r] = true
+		}
+	}
+	k.visit(at, &with, s.under(&d.own), visits{})
 }
 
 // nearest returns the first folder with a kustomization on the way from a folder to one below it, or "".
@@ -190,19 +312,32 @@ func (k kustomizations) nearest(folder, to string) (found string) {
 	return found
 }
 
-// visit records what a root does to the files of a kustomization. The setting comes from what is above, which has
-// the last word.
-func (k kustomizations) visit(at root, one *kustomization, s setting, seen map[string]bool) {
-	if seen[one.folder] {
-		return
+// visits has what the visits of one root's kustomizations found: by folder, the setting that each setting becomes.
+type visits map[string]map[setting]setting
+
+// visit records what a root does to the files of a kustomization. The setting comes from what is above. It returns
+// the setting that it becomes for what is below, by the kustomization's components, too: the last one has the last word.
+func (k kustomizations) visit(at root, one *kustomization, s setting, seen visits) setting {
+	before := seen[one.folder]
+	if done, found := before[s]; found {
+		return done
 	}
-	seen[one.folder] = true
-	if s.namespace == "" {
-		s.namespace = one.namespace
+	if len(before) > 1 && !one.component {
+		return s // two settings suffice: its files differ
 	}
-	if s.altered == "" && one.alters != "" {
-		s.altered = fmt.Sprintf("%s sets %s", one.file, one.alters)
+	if before == nil {
+		before = map[setting]setting{}
+		seen[one.folder] = before
 	}
+	from := s
+	before[from] = s
+	s = s.under(one)
+	for _, c := range slices.Backward(one.components) {
+		if k.byFolder[c] != nil {
+			s = k.visit(at, k.byFolder[c], s, seen)
+		}
+	}
+	before[from] = s
 	for _, r := range one.resources {
 		if k.byFolder[r] != nil {
 			k.visit(at, k.byFolder[r], s, seen)
@@ -210,26 +345,34 @@ func (k kustomizations) visit(at root, one *kustomization, s setting, seen map[s
 		}
 		k.record(r, at, s)
 	}
+	return s
 }
 
 // record records what a root does to a file.
 func (k kustomizations) record(file string, at root, s setting) {
 	b := k.built[file]
-	if b == nil {
-		k.built[file] = &built{[]string{at.folder}, []string{at.by}, []string{at.use}, s.namespace, s.fills, s.altered, false}
+	switch {
+	case b == nil && at.second:
+		return
+	case b == nil:
+		k.built[file] = &built{[]string{at.folder}, []string{at.by}, []string{at.use}, s, false}
 		return
 	}
 	if !slices.Contains(b.roots, at.folder) {
 		b.roots = append(b.roots, at.folder)
 	}
+	if !slices.Contains(b.by, at.by) {
+		b.by = append(b.by, at.by)
+	}
 	if !slices.Contains(b.uses, at.use) {
-		b.by, b.uses = append(b.by, at.by), append(b.uses, at.use)
+		b.uses = append(b.uses, at.use)
 	}
-	if b.altered == "" {
-		b.altered = s.altered
+	b.retargets = b.retargets || s.retargets
+	if s.altered != "" && (b.altered == "" || b.unfilled) {
+		b.altered, b.unfilled = s.altered, false
 	}
-	if differs := b.namespace != s.namespace; b.altered == "" && (differs || b.fills != s.fills) {
-		b.altered, b.unfilled = fmt.Sprintf("%s give it different namespaces", strings.Join(b.by, " and ")), !differs
+	if differs := b.namespace != s.namespace; (b.altered == "" || b.unfilled && differs) && (differs || b.fills != s.fills) {
+		b.altered, b.unfilled = "different namespaces come from "+strings.Join(b.by, " and "), !differs
 	}
 }
 
@@ -244,12 +387,17 @@ func (k kustomizations) namespace(file string) (namespace, fills string) {
 
 // checkAltered reports an object whose name or namespace a kustomization or a deployment changes in a way that the
 // file does not show.
-func (k kustomizations) checkAltered(r *reporter) {
-	b := k.built[slashed(r.doc.file)]
-	if b == nil || b.altered == "" || b.unfilled && (r.object.stated != "" || r.object.ref.Namespace == "") {
-		return
+func (k kustomizations) checkAltered(r *reporter, namespace string) {
+	o := r.object
+	b, unstated := k.built[slashed(r.doc.file)], o.stated == "" && o.ref.Namespace != ""
+	switch {
+	case b == nil || b.altered == "":
+		if k.first != nil && unstated && namespace == "" {
+			r.add(KustomizationAlters, o.path, r.doc.at(o.node), "%s may deploy it to %s: use -n %[2]s if it does", k.first.by, k.first.namespace)
+		}
+	case !b.unfilled || unstated:
+		r.add(KustomizationAlters, o.path, r.doc.at(o.node), "%s: use %s", b.altered, strings.Join(b.uses, ", or "))
 	}
-	r.add(KustomizationAlters, r.object.path, r.doc.at(r.object.node), "%s: use %s", b.altered, strings.Join(b.uses, ", or "))
 }
 
 // spread returns one file of each place, the first one.

@@ -255,7 +255,7 @@ func (n *inputNetwork) checkName() {
 
 // checkAltered reports a network whose name or namespace a kustomization changes.
 func (n *inputNetwork) checkAltered(e *environment) {
-	e.units.checkAltered(n.reporter)
+	e.units.checkAltered(n.reporter, e.options.Namespace)
 	if n.has(KustomizationAlters) && n.blocked == nil {
 		n.blocked = reason.Errorf(reason.NetworkInvalid, "a kustomization changes the name or namespace of network %s", n.ref)
 	}

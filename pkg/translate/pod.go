@@ -112,6 +112,7 @@ func (r *request) edits(templates []*resourceapi.ResourceClaimTemplate, matcher 
 		r.checkTemplate(t)
 	}
 	r.checkLeftOver(len(names))
+	r.checkTypes()
 	edits, earlier := r.claimReferences(names)
 	edits = slices.Concat(edits, podInfoEdits(r.pod, r.env.options, matcher.references), nodeSelector{r}.edits())
 	if r.blocks() {
@@ -138,6 +139,20 @@ func (r *request) edits(templates []*resourceapi.ResourceClaimTemplate, matcher 
 		}
 	}
 	return edits
+}
+
+// checkTypes reports fields of the claims that have a type which the API server refuses, so that they cannot be edited.
+func (r *request) checkTypes() {
+	check := func(n *yaml.Node, kind yaml.Kind, path Path) {
+		if !yamledit.IsEmpty(n) && n.Kind != kind {
+			r.add(NotEditable, path, r.doc.at(n), "the API server refuses its type")
+		}
+	}
+	check(get(r.pod.template, "spec", "resourceClaims"), yaml.SequenceNode, r.pod.at.Child("spec", "resourceClaims"))
+	for _, c := range r.pod.containers() {
+		check(get(c.node, "resources"), yaml.MappingNode, c.path.Child("resources"))
+		check(get(c.node, "resources", "claims"), yaml.SequenceNode, c.path.Child("resources", "claims"))
+	}
 }
 
 // path returns the path of the annotation.

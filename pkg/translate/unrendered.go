@@ -2,6 +2,8 @@ package translate
 
 import (
 	"bytes"
+	"cmp"
+	"encoding/json"
 	"fmt"
 	"path"
 	"regexp"
@@ -110,43 +112,60 @@ func ofObject(o object) (ObjectRef, bool) {
 	return ObjectRef{}, false
 }
 
-// isTemplated reports whether an object's name, namespace or networks are text of a template.
+// isTemplated reports whether an object's name, namespace or networks are text of a template, or a placeholder such
+// as ${NET}. A network may have placeholders where its configuration is JSON with them.
 func isTemplated(o object) bool {
-	if !bytes.Contains(o.doc.Text, []byte("{{")) {
+	if !bytes.Contains(o.doc.Text, []byte("{{")) && !bytes.Contains(o.doc.Text, []byte("${")) {
 		return false
 	}
 	is := func(n *yaml.Node) bool { // without quotes, {{ x }} is a mapping whose key is a mapping
-		return strings.Contains(str(n), "{{") || isMapping(n) && len(n.Content) > 0 && isMapping(n.Content[0])
+		return strings.Contains(str(n), "{{") || strings.Contains(str(n), "${") || isMapping(n) && len(n.Content) > 0 && isMapping(n.Content[0])
 	}
 	found := is(get(o.node, "metadata", "name")) || is(get(o.node, "metadata", "namespace"))
 	if isNetwork(o) {
-		return found || is(get(o.node, "spec", "config")) || is(annotation(o.node, attachment.ResourceNameAnnotation))
+		config := get(o.node, "spec", "config")
+		substituted := !strings.Contains(str(config), "{{") && json.Valid([]byte(str(config)))
+		return found || is(config) && !substituted || is(annotation(o.node, attachment.ResourceNameAnnotation))
 	}
 	eachAnnotation(o, func(_, value *yaml.Node, _ Path) { found = found || is(value) })
 	found = found || is(annotation(o.node, attachment.DefaultNetworkAnnotation))
 	return found
 }
 
-// separator matches the slash in the name of an annotation: as it is, in a path of JSON Patch, and in JSON.
-const separator = `(/|~1|\\/)`
+// isUnfilled reports whether the annotation of one of an object's pods has no value, as ytt leaves it to be filled in, or
+// is no text, which the API server refuses.
+func isUnfilled(o object, more []TemplatePath) bool {
+	pods, _ := podsOf(o, more)
+	return slices.ContainsFunc(pods, func(p pod) bool {
+		n := p.networks()
+		return n != nil && (n.Kind != yaml.ScalarNode || n.ShortTag() == "!!null")
+	})
+}
+
+// separator and dot match the slash and the dots in the name of an annotation: as they are, in a path of JSON Patch, in
+// JSON, and in a key of Helm's values.
+const separator, dot = `(\\*/|~1|\\+u002[fF])`, `\\*\.`
 
 // mentions finds texts about networks: annotations, NetworkAttachmentDefinitions, objects of which operators make
 // networks, and the fields in which objects of operators and KubeVirt's virtual machines name networks.
 var mentions = regexp.MustCompile(strings.Join([]string{
 	annotationPattern(attachment.NetworksAnnotation), annotationPattern(attachment.OwnNetworksAnnotation),
 	annotationPattern(attachment.DefaultNetworkAnnotation), nadKind,
-	`\bkind["']?\s*:\s*["']?(` + strings.Join(append(operatorKindNames(), otherNetworkKinds...), "|") + `)\b`,
-	`\b(networkAttachments?|additionalNetworks|networkAttachmentDefinitions?|networkAttachmentName)["']?\s*:`,
+	`\b(kind|fileName)["']?\s*:\s*["']?(` + strings.Join(append(operatorKindNames(), otherNetworkKinds...), "|") + `)\b`,
+	`\b(\w*[nN]etworkAttachments?|additionalNetworks|networkAttachmentDefinitions?|networkAttachmentName|nicMappings)["']?\s*:`,
+	`\b(storage-?[nN]etwork|controller_transfer_network)["']?[ \t]*:[ \t]*["']?\w`,
+	`\bcni\.spidernet\.io/(rdma|network)-resource-inject\b`,
 	`\bprovider["']?\s*:\s*["']?multus\b`,
 	`\bmultus["']?\s*:\s*\{?\s*["']?(networkName|default)\b`,
 }, "|"))
 
-// otherNetworkKinds are kinds of which controllers make networks whose names, or namespaces, are not known from one object.
-var otherNetworkKinds = []string{"ClusterUserDefinedNetwork", "MultiNicNetwork", "SpiderMultusConfig", "UserDefinedNetwork"}
+// otherNetworkKinds are kinds of which controllers make networks whose names, or namespaces, are not known from one object,
+// or pods with networks.
+var otherNetworkKinds = []string{"ClusterUserDefinedNetwork", "MultiNicNetwork", "SpiderMultusConfig", "UserDefinedNetwork", "VpcNatGateway"}
 
 // annotationPattern returns the pattern of an annotation's name, which must not be the beginning of another one.
 func annotationPattern(name string) string {
-	return strings.ReplaceAll(regexp.QuoteMeta(name), "/", separator) + `($|[^-\w])`
+	return strings.NewReplacer("/", separator, `\.`, dot).Replace(regexp.QuoteMeta(name)) + `($|[^-\w])`
 }
 
 // networkFields are the fields by which objects of operators name networks that the pods of these operators get,
@@ -155,26 +174,40 @@ var networkFields = map[GroupKind]Path{
 	{"kubevirt.io", "KubeVirt"}:           {"spec", "configuration", "migrations", "network"},
 	{"hco.kubevirt.io", "HyperConverged"}: {"spec", "liveMigrationConfig", "network"},
 	{"forklift.konveyor.io", "Plan"}:      {"spec", "transferNetwork"},
+	{"longhorn.io", "Setting"}:            {"value"}, // if it is one of the settings whose names end in -network
+	{"harvesterhci.io", "Setting"}:        {"value"},
 }
 
 // nameless are the kinds of objects that have the names of kinds, fields and annotations, and not of networks.
 var nameless = []string{"CustomResourceDefinition", "MutatingWebhookConfiguration", "ValidatingAdmissionPolicy", "ValidatingWebhookConfiguration"}
 
-// mention returns the node of an object that mentions networks, or nil.
-func mention(o object) *yaml.Node {
+// mention returns the node of an object that mentions networks, or nil. judged has the nodes that do not count, or nil.
+func mention(o object, judged map[*yaml.Node]bool) *yaml.Node {
 	if slices.Contains(nameless, o.ref.Kind) {
 		return nil
 	}
-	if path := networkFields[GroupKind{o.group, o.ref.Kind}]; path != nil {
+	if path := networkFields[GroupKind{o.group, o.ref.Kind}]; path != nil && (o.ref.Kind != "Setting" || strings.HasSuffix(o.ref.Name, "-network")) {
 		if n := get(o.node, path...); !yamledit.IsEmpty(n) {
 			return n
 		}
 	}
-	return mentionIn(o.node)
+	var mapped *yaml.Node
+	if o.group == "forklift.konveyor.io" && o.ref.Kind == "NetworkMap" {
+		expand(o.node, nil, Path{"spec", "map", "*", "destination"}, func(n *yaml.Node, _ Path) {
+			if str(get(n, "type")) == "multus" {
+				mapped = n
+			}
+		})
+	}
+	return cmp.Or(mapped, mentionIn(o.node, judged))
 }
 
-// mentionIn returns the first node below a node that mentions networks, or nil.
-func mentionIn(n *yaml.Node) *yaml.Node {
+// repeating are the fields of workloads that repeat what others say, or read it.
+var repeating = []string{"kubectl.kubernetes.io/last-applied-configuration", "managedFields", "fieldPath"}
+
+// mentionIn returns the first node below a node that mentions networks, or nil. judged has the nodes that do not count, nil
+// if all do.
+func mentionIn(n *yaml.Node, judged map[*yaml.Node]bool) *yaml.Node {
 	if n.Kind == yaml.ScalarNode && mentions.MatchString(n.Value) {
 		return n
 	}
@@ -182,24 +215,35 @@ func mentionIn(n *yaml.Node) *yaml.Node {
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			key, value := n.Content[i], n.Content[i+1]
 			switch {
+			case judged[yamledit.Resolved(value)], judged != nil && slices.Contains(repeating, key.Value):
+				continue
 			case mentions.MatchString(str(value)):
 				return value
-			case !yamledit.IsEmpty(value) && mentions.MatchString(key.Value+": "+head(value)):
+			case !yamledit.IsEmpty(value) && mentions.MatchString(key.Value+": "+head(value, judged)):
 				return key
 			}
+			for _, child := range n.Content[i : i+2] {
+				if found := mentionIn(child, judged); found != nil {
+					return found
+				}
+			}
 		}
+		return nil
 	}
 	for _, child := range n.Content {
-		if found := mentionIn(child); found != nil {
+		if judged[child] {
+			continue
+		}
+		if found := mentionIn(child, judged); found != nil {
 			return found
 		}
 	}
 	return nil
 }
 
-// head returns the text of a scalar, or the first key of a mapping.
-func head(n *yaml.Node) string {
-	if isMapping(n) && len(n.Content) > 0 {
+// head returns the text of a scalar, or the first key of a mapping unless its value is judged.
+func head(n *yaml.Node, judged map[*yaml.Node]bool) string {
+	if isMapping(n) && len(n.Content) > 1 && !judged[yamledit.Resolved(n.Content[1])] {
 		n = n.Content[0]
 	}
 	return str(n)
@@ -216,11 +260,11 @@ func (out *fileResult) unrender(unit ObjectRef, file string, text []byte, line i
 }
 
 // unrenderObject records a unit that is an object: a GitOps controller deploys what it names and the input
-// does not have, or it mentions networks for pods that are not in the input.
-func (out *fileResult) unrenderObject(unit ObjectRef, o object, u units) {
+// does not have, or it mentions networks for pods that are not in the input. judged has the nodes that do not count, or nil.
+func (out *fileResult) unrenderObject(unit ObjectRef, o object, u units, judged map[*yaml.Node]bool) {
 	unit.Namespace = o.stated // the kind may have none
 	one := UnrenderedUnit{Object: unit, Position: o.doc.at(o.node)}
-	if n := mention(o); n != nil {
+	if n := mention(o, judged); n != nil {
 		one.Mentions = true
 		one.Position = o.doc.at(n)
 		if at := mentions.FindStringIndex(n.Value); at != nil {
@@ -230,6 +274,24 @@ func (out *fileResult) unrenderObject(unit ObjectRef, o object, u units) {
 		return
 	}
 	out.unrendered = append(out.unrendered, one)
+}
+
+// unrenderList records what a list has besides objects.
+func (out *fileResult) unrenderList(d *document, u units) {
+	if !strings.HasSuffix(str(get(d.Root, "kind")), "List") || get(d.Root, "items") == nil {
+		return
+	}
+	judged := map[*yaml.Node]bool{}
+	for _, item := range items(get(d.Root, "items")) {
+		if item = yamledit.Resolved(item); isMapping(item) {
+			judged[item] = true
+		}
+	}
+	o := objectAt(d, d.Root, nil, ObjectRef{}, "")
+	if o.ref.Name == "" {
+		o.ref = ObjectRef{Kind: unitDocument, Name: slashed(d.file)}
+	}
+	out.unrenderObject(o.ref, o, u, judged)
 }
 
 // addUnrendered adds the units of all files, each once, with a finding and a verdict for those that

@@ -84,6 +84,7 @@ func (w *work) planMachine(env *environment) bool {
 	}
 	seen := map[attachment.NetworkRef]bool{}
 	for _, p := range parts {
+		w.judged[p.node] = true
 		switch {
 		case p.primary != nil:
 			r.add(DefaultNetwork, p.path, o.doc.at(p.primary), "%s", primaryOf(p))

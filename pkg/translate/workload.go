@@ -133,15 +133,16 @@ type pod struct {
 	at       Path // within the document
 }
 
-// podsOf returns the pod templates of an object. known is false if the path of the kind's
-// template is unknown.
+// podsOf returns the pod templates of an object. known is false if the path of the kind's template is unknown. One of
+// more counts only if it leads to a template.
 func podsOf(o object, more []TemplatePath) (pods []pod, known bool) {
-	for _, t := range slices.Concat(templatePaths, more) {
+	for i, t := range slices.Concat(templatePaths, more) {
 		if t.Kind != o.ref.Kind || t.Group != o.group {
 			continue
 		}
-		known = true
+		known = known || i < len(templatePaths)
 		expand(o.node, o.path, t.Path, func(n *yaml.Node, at Path) {
+			known = true
 			pods = append(pods, pod{object: o, template: n, at: at})
 		})
 	}
