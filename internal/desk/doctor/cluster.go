@@ -100,29 +100,24 @@ func worse(a, b Status) Status {
 	return a
 }
 
-// schedulers checks for schedulers besides kube-scheduler, and for queues.
-func schedulers(c *Capabilities) []aboutObject { return componentsOf(c, Scheduler) }
-
-// autoscalers checks for autoscalers.
-func autoscalers(c *Capabilities) []aboutObject { return componentsOf(c, Autoscaler) }
-
-// componentsOf returns a finding for each component of a kind.
-func componentsOf(c *Capabilities, kind string) []aboutObject {
-	var out []aboutObject
-	for _, one := range c.Components {
-		if one.Kind == kind {
-			out = append(out, aboutObject{"", found(Warning, componentAdvice(one.Name), "%s (%s)", one.Name, one.Where)})
+// componentsOf returns the check that has a finding for each component of a kind.
+func componentsOf(kind string) func(*Capabilities) []aboutObject {
+	return func(c *Capabilities) (out []aboutObject) {
+		for _, one := range c.Components {
+			if one.Kind == kind {
+				out = append(out, aboutObject{"", found(Warning, componentAdvice(one.Name), "%s (%s)", one.Name, one.Where)})
+			}
 		}
-	}
-	for _, part := range []string{PartComponents, kind} {
-		if g := c.gap(part, ""); g != nil {
-			return append(out, aboutObject{"", unread(g)})
+		for _, part := range []string{PartComponents, kind} {
+			if g := c.gap(part, ""); g != nil {
+				return append(out, aboutObject{"", unread(g)})
+			}
 		}
+		if len(out) == 0 {
+			out = append(out, aboutObject{"", fine("found no known %s", kind)})
+		}
+		return out
 	}
-	if len(out) == 0 {
-		out = append(out, aboutObject{"", fine("found no known %s", kind)})
-	}
-	return out
 }
 
 // nodes reports that no node can be checked.
@@ -141,10 +136,10 @@ func networkConfigurations(c *Capabilities) finding {
 	var broken []string
 	onNodes := 0
 	for _, n := range c.Networks {
-		if n.Error != "" {
+		switch {
+		case n.Error != "":
 			broken = append(broken, n.String())
-		}
-		if n.OnNodes {
+		case n.OnNodes:
 			onNodes++
 		}
 	}

@@ -359,7 +359,7 @@ func TestReadWithoutRights(t *testing.T) {
 		c, kube := world(append(thick(), claiming("web", corev1.PodResourceClaim{}))...)
 		kube.PrependReactor("*", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
 			get, one := a.(clienttesting.GetAction)
-			if a.GetVerb() != "list" && !(one && get.GetName() == autoscalerStatus) || a.GetResource().Resource == allowed {
+			if a.GetVerb() != "list" && (!one || get.GetName() != autoscalerStatus) || a.GetResource().Resource == allowed {
 				return false, nil, nil
 			}
 			return true, nil, apierrors.NewForbidden(a.GetResource().GroupResource(), "", errors.New("no"))

@@ -39,11 +39,11 @@ var rules = []rule{
 		why: "The API server drops the fields of feature gates that are off.",
 	},
 	{
-		id: "schedulers", area: AreaCluster, objects: schedulers,
+		id: "schedulers", area: AreaCluster, objects: componentsOf(Scheduler),
 		why: "The scheduler that places a pod must allocate its claims. A scheduler without support for claims leaves such pods pending, or counts them wrongly.",
 	},
 	{
-		id: "autoscalers", area: AreaCluster, objects: autoscalers,
+		id: "autoscalers", area: AreaCluster, objects: componentsOf(Autoscaler),
 		why: "An autoscaler that does not simulate claims adds no nodes for pods that wait for a network. No autoscaler knows the networks of a node group without nodes.",
 	},
 	{

@@ -157,7 +157,7 @@ func (n nodeSteps) attachmentByEvents(w want) Step {
 
 // containers explains whether the pod's containers run.
 func (n nodeSteps) containers() Step {
-	all := append(append([]corev1.ContainerStatus{}, n.pod.Status.InitContainerStatuses...), n.pod.Status.ContainerStatuses...)
+	all := slices.Concat(n.pod.Status.InitContainerStatuses, n.pod.Status.ContainerStatuses)
 	if isOver(n.pod) {
 		return n.ended(all)
 	}
