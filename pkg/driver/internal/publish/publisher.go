@@ -235,9 +235,10 @@ func (p *Publisher) refresh(ctx context.Context) (*publication, error) {
 	owned, others, pods := p.Owned(), p.OtherPools(), p.Pods()
 	candidates := make([]candidate, 0, len(nads))
 	for _, d := range p.definitions.of(nads, p.Conf.Find) {
+		why, found := p.View.Withheld(d.network.Ref)
 		candidates = append(candidates, candidate{
 			definition: d, unusable: h.check(d), owned: owned,
-			otherDriver: others[d.network.ResourceName], published: p.isPublished(d.network.Ref),
+			otherDriver: others[d.network.ResourceName], published: found && why == nil,
 		})
 	}
 	p.status.follow(candidates)
@@ -267,12 +268,6 @@ func (p *Publisher) refresh(ctx context.Context) (*publication, error) {
 	p.mu.Unlock()
 	p.arranged = p.arranged.of(arrangement{published, links, pods}, options)
 	return p.arranged, nil
-}
-
-// isPublished reports whether the latest decision was to publish a network.
-func (p *Publisher) isPublished(ref attachment.NetworkRef) bool {
-	withheld, found := p.View.Withheld(ref)
-	return found && withheld == nil
 }
 
 // follow takes over what the View before knows of the network's health, and reports whether it changes: if the plugins
