@@ -6,11 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	types100 "github.com/containernetworking/cni/pkg/types/100"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
 	"github.com/nadra-dev/nadra/internal/metrics"
@@ -24,6 +24,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/driver/internal/claimstatus"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/events"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/networkstatus"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/publish"
 )
 
 // reporter reports on claims' status and by events. It only queues.
@@ -156,17 +157,55 @@ func (r *reporter) networkStatusLate(pod attachment.PodRef, err error) {
 		"the networks are attached, but network-status is not stored after %s, and the containers wait for it: %s; nadra tries again", networkstatus.Late, why)))
 }
 
-// networkHealth reports why this node withdraws a network, or that it offers it again (nil).
-func (r *reporter) networkHealth(ctx context.Context, network attachment.NetworkRef, uid types.UID, why error) {
-	if why == nil {
-		klog.FromContext(ctx).Info("Network is offered again", "network", network)
-		r.events.Network(network, uid, corev1.EventTypeNormal, reason.EventNetworkAvailable, fmt.Sprintf("node %s offers the network again", r.cfg.NodeName))
+// maxNetworkEvents limits the events of one refresh for one reason. The queue of the events has 1,000 places, also for
+// those of pods, and a bond may have thousands of networks.
+const maxNetworkEvents = 20
+
+// networkHealth reports why this node withdraws networks, or that it offers them again: on each network, or once on the
+// Node if there are more than maxNetworkEvents with the same reason.
+func (r *reporter) networkHealth(ctx context.Context, changes []publish.HealthChange) {
+	byReason := map[reason.Code][]publish.HealthChange{}
+	for _, c := range changes {
+		what := "Network is offered again"
+		if c.Why != nil {
+			what = "Network is withdrawn from this node"
+		}
+		klog.FromContext(ctx).Info(what, "network", c.Network, "reason", c.Why)
+		byReason[reason.Of(c.Why)] = append(byReason[reason.Of(c.Why)], c)
+	}
+	for _, some := range byReason {
+		together := 1
+		if len(some) > maxNetworkEvents {
+			slices.SortFunc(some, func(a, b publish.HealthChange) int { return cmp.Compare(a.Network.String(), b.Network.String()) })
+			together = len(some)
+		}
+		for part := range slices.Chunk(some, together) {
+			r.healthEvent(part)
+		}
+	}
+}
+
+// healthEvent sends an event about networks with the same reason: on the network, or on the Node for several.
+func (r *reporter) healthEvent(changes []publish.HealthChange) {
+	first, what := changes[0], "the network"
+	if len(changes) > 1 {
+		var networks []attachment.Selection
+		for _, c := range changes {
+			networks = append(networks, attachment.Selection{Network: c.Network})
+		}
+		what = fmt.Sprintf("%d %s", len(changes), listed(networks))
+	}
+	eventType, eventReason, message := corev1.EventTypeNormal, reason.EventNetworkAvailable, fmt.Sprintf("node %s offers %s again", r.cfg.NodeName, what)
+	if first.Why != nil {
+		eventType, eventReason, message = corev1.EventTypeWarning, reason.EventNetworkUnavailable, reason.Of(first.Why).Text(fmt.Sprintf(
+			"node %s does not offer %s to new pods: %s; pods that have it keep it; it is offered again when the cause is gone",
+			r.cfg.NodeName, what, truncate.Text(reason.Message(first.Why), events.MaxMessage/2)))
+	}
+	if len(changes) > 1 {
+		r.events.Node(eventType, eventReason, message)
 		return
 	}
-	klog.FromContext(ctx).Info("Network is withdrawn from this node", "network", network, "reason", why)
-	r.events.Network(network, uid, corev1.EventTypeWarning, reason.EventNetworkUnavailable, reason.Of(why).Text(fmt.Sprintf(
-		"node %s does not offer the network to new pods: %s; pods that have it keep it; the network is offered again when the cause is gone",
-		r.cfg.NodeName, truncate.Text(reason.Message(why), events.MaxMessage/2))))
+	r.events.Network(first.Network, first.UID, eventType, eventReason, message)
 }
 
 // poolProblem reports a problem with the definition of a resource pool, or that it is over.

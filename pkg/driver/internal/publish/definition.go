@@ -1,6 +1,7 @@
 package publish
 
 import (
+	"bytes"
 	"errors"
 	"slices"
 	"strings"
@@ -75,6 +76,11 @@ func (d *definition) withID(later bool) *definition {
 // matches reports whether the definition is that of the NAD as it is now.
 func (d *definition) matches(nad *nadv1.NetworkAttachmentDefinition) bool {
 	return d.uid == nad.UID && d.config == nad.Spec.Config && d.network.ResourceName == attachment.PoolOf(nad.Annotations)
+}
+
+// same reports whether both are of the same NAD with the same configuration. d may be nil.
+func (d *definition) same(other *definition) bool {
+	return d == other || d != nil && d.uid == other.uid && bytes.Equal(d.network.Conflist, other.network.Conflist)
 }
 
 // definitions keeps the definition of each NAD, so that a refresh costs what has changed

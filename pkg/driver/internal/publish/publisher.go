@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -55,10 +54,8 @@ type Options struct {
 	Copies int
 	// Background runs the STATUS of plugins.
 	Background *background.Group
-	// HealthChanged is called with the reason when a network is withdrawn because of its plugins'
-	// answer to STATUS, or because its master or a plugin is gone, and with nil when it is
-	// published again.
-	HealthChanged func(ctx context.Context, ref attachment.NetworkRef, uid types.UID, why error)
+	// HealthChanged is called with all changes of a refresh: there may be thousands.
+	HealthChanged func(context.Context, []HealthChange)
 	// Refreshed is called after every refresh of the View.
 	Refreshed func(*View)
 	// Outcome is called with the result of every attempt to publish.
@@ -67,6 +64,14 @@ type Options struct {
 	Draw func(time.Duration) time.Duration
 	// FreeMemory returns unused memory to the node.
 	FreeMemory func()
+}
+
+// HealthChange is a network that is withdrawn because of its plugins' answer to STATUS, or because its master or a
+// plugin is gone, or that is published again. Why is nil if it is published again.
+type HealthChange struct {
+	Network attachment.NetworkRef
+	UID     types.UID
+	Why     error
 }
 
 // Publisher keeps the node's ResourceSlices in step with the NADs and with what this host
@@ -85,10 +90,9 @@ type Publisher struct {
 
 	// These are used by the publishing goroutine only.
 	definitions  definitions
-	arranged     *publication                          // the latest
-	logged       map[attachment.NetworkRef]string      // the reasons that were logged
-	withdrawn    map[attachment.NetworkRef]reason.Code // what HealthChanged has reported
-	freeMemoryIn int                                   // rechecks until FreeMemory is called; 0 for never
+	arranged     *publication                     // the latest
+	logged       map[attachment.NetworkRef]string // the reasons that were logged
+	freeMemoryIn int                              // rechecks until FreeMemory is called; 0 for never
 
 	mu        sync.Mutex
 	options   deviceOptions
@@ -103,8 +107,7 @@ const freeMemoryAfter = 2
 func New(o Options) *Publisher {
 	p := &Publisher{
 		Options: o, View: &View{}, changed: background.NewTrigger(), spread: spread{draw: o.Draw},
-		withdrawn: map[attachment.NetworkRef]reason.Code{},
-		options:   deviceOptions{copies: o.Copies},
+		options: deviceOptions{copies: o.Copies},
 	}
 	p.status = newStatusWatch(o.Background, o.Status, p.trigger)
 	return p
@@ -232,29 +235,32 @@ func (p *Publisher) refresh(ctx context.Context) (*publication, error) {
 	owned, others, pods := p.Owned(), p.OtherPools(), p.Pods()
 	candidates := make([]candidate, 0, len(nads))
 	for _, d := range p.definitions.of(nads, p.Conf.Find) {
+		why, found := p.View.Withheld(d.network.Ref)
 		candidates = append(candidates, candidate{
 			definition: d, unusable: h.check(d), owned: owned,
-			otherDriver: others[d.network.ResourceName], published: p.isPublished(d.network.Ref),
+			otherDriver: others[d.network.ResourceName], published: found && why == nil,
 		})
 	}
 	p.status.follow(candidates)
 	networks := make(map[attachment.NetworkRef]viewed, len(candidates))
 	var published []*definition
+	var changes []HealthChange
 	for _, c := range candidates {
 		c.status = p.status.of(c.network)
-		withheld := decide(c)
-		p.reportHealth(ctx, c, withheld)
-		lost := c.unusable != nil && p.withdrawn[c.network.Ref] != ""
-		networks[c.network.Ref] = viewed{c.definition, c.unusable, withheld, lost, c.baseOf(links, pods)}
-		if withheld == nil {
+		n := viewed{definition: c.definition, unusable: c.unusable, withheld: decide(c), devices: c.baseOf(links, pods)}
+		before, _ := p.View.find(c.network.Ref)
+		if n.follow(before, c) {
+			changes = append(changes, HealthChange{c.network.Ref, c.uid, n.withheld})
+		}
+		networks[c.network.Ref] = n
+		if n.withheld == nil {
 			published = append(published, c.definition)
 		}
 	}
 	p.logReasons(ctx, networks)
-	maps.DeleteFunc(p.withdrawn, func(ref attachment.NetworkRef, _ reason.Code) bool {
-		_, found := networks[ref]
-		return !found
-	})
+	if len(changes) > 0 {
+		p.HealthChanged(ctx, changes)
+	}
 	p.View.set(networks)
 	p.Refreshed(p.View)
 	p.mu.Lock()
@@ -264,37 +270,34 @@ func (p *Publisher) refresh(ctx context.Context) (*publication, error) {
 	return p.arranged, nil
 }
 
-// isPublished reports whether the latest decision was to publish a network.
-func (p *Publisher) isPublished(ref attachment.NetworkRef) bool {
-	withheld, found := p.View.Withheld(ref)
-	return found && withheld == nil
-}
-
-// reportHealth calls HealthChanged if a network's plugins become unhealthy, if the master or a
-// plugin of a network that was published goes away, and when that is over. Nodes without a
-// network's master are usual, so it does not report a network that was never published here. While
-// the network is withheld for another reason, its health is not known.
-func (p *Publisher) reportHealth(ctx context.Context, c candidate, withheld error) {
-	ref, code := c.network.Ref, reason.Of(withheld)
-	before := p.withdrawn[ref]
+// follow takes over what the View before knows of the network's health, and reports whether it changes: if the plugins
+// become unhealthy, if the master or a plugin of the definition that was published goes away, and when that is over.
+// Nodes without a network's master are usual, so a definition that was never published here does not count. While the
+// network is withheld for another reason, its health is not known.
+func (n *viewed) follow(before viewed, c candidate) bool {
 	if !c.owned {
-		delete(p.withdrawn, ref)
-		return
+		return false
 	}
-	switch code {
+	same := before.same(n.definition)
+	n.offered, n.reported = same && (before.offered || before.withheld == nil), before.reported
+	switch code := reason.Of(n.withheld); code {
 	case reason.MasterMissing, reason.PluginMissing, reason.PluginUnhealthy:
-		if code != before && (code == reason.PluginUnhealthy || c.published || before != "") {
-			p.withdrawn[ref] = code
-			p.HealthChanged(ctx, ref, c.uid, withheld)
+		if !same {
+			n.reported = ""
+		}
+		if code != n.reported && (code == reason.PluginUnhealthy || n.offered || n.reported != "") {
+			n.reported = code
+			return true
 		}
 	case reason.PoolDevice:
-		delete(p.withdrawn, ref)
+		n.offered, n.reported = false, ""
 	case "":
-		if before != "" && (c.status.answered || !c.status.asked) {
-			delete(p.withdrawn, ref)
-			p.HealthChanged(ctx, ref, c.uid, nil)
+		if n.reported != "" && (c.status.answered || !c.status.asked) {
+			n.reported = ""
+			return true
 		}
 	}
+	return false
 }
 
 // logReasons logs once why this node cannot attach a network, and again when the reason

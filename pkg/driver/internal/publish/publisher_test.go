@@ -15,7 +15,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	nadlisters "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/client/listers/k8s.cni.cncf.io/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
@@ -55,8 +54,10 @@ func newBench(t testing.TB, changes ...func(*Options)) *bench {
 		Pods:       func() int64 { return usualPods },
 		Copies:     2,
 		Background: background.NewGroup(t.Context()),
-		HealthChanged: func(_ context.Context, ref attachment.NetworkRef, uid types.UID, why error) {
-			b.health = append(b.health, fmt.Sprintf("%s %s: %s", ref, uid, reason.Of(why)))
+		HealthChanged: func(_ context.Context, changes []HealthChange) {
+			for _, c := range changes {
+				b.health = append(b.health, fmt.Sprintf("%s %s: %s", c.Network, c.UID, reason.Of(c.Why)))
+			}
 		},
 		Refreshed:  func(*View) {},
 		Outcome:    func(error) {},

@@ -47,10 +47,10 @@ func inStatusBench(t *testing.T, test func(*testing.T, *statusBench)) {
 			k := &statusKernel{Kernel: drivertest.NewKernel(), status: c.status}
 			o.Background, o.Status = work, operations.New(t.Context(), k, operations.Limits{}).Status
 			healthChanged := o.HealthChanged
-			o.HealthChanged = func(ctx context.Context, ref attachment.NetworkRef, uid types.UID, why error) {
+			o.HealthChanged = func(ctx context.Context, changes []HealthChange) {
 				c.mu.Lock()
 				defer c.mu.Unlock()
-				healthChanged(ctx, ref, uid, why)
+				healthChanged(ctx, changes)
 			}
 			o.Owned = func() bool {
 				c.mu.Lock()
@@ -134,6 +134,13 @@ func (c *statusBench) master(there bool) {
 	}
 }
 
+// lost returns the number of networks in the metrics' state lost.
+func (c *statusBench) lost() int {
+	out := map[metrics.Device]int{}
+	c.View.Count(out)
+	return out[metrics.Device{Pool: "networks", State: "lost"}]
+}
+
 // own makes the node nadra's, or not.
 func (c *statusBench) own(owned bool) {
 	c.mu.Lock()
@@ -145,7 +152,7 @@ func (c *statusBench) own(owned bool) {
 func (c *statusBench) reported() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.Clone(c.health)
+	return slices.Clone(c.reported())
 }
 
 // add creates or changes a NAD, and triggers the publisher.
@@ -329,11 +336,6 @@ func TestLostNetworkIsReported(t *testing.T) {
 			defer c.mu.Unlock()
 			return slices.DeleteFunc(slices.Clone(types), func(one string) bool { return !gone || one != "macvlan" })
 		}
-		lost := func() int {
-			out := map[metrics.Device]int{}
-			c.View.Count(out)
-			return out[metrics.Device{Pool: "networks", State: "lost"}]
-		}
 		c.master(true)
 		c.add("blue", `{"cniVersion":"1.0.0","type":"macvlan","master":"lan0"}`)
 		c.add("never", `{"cniVersion":"1.0.0","type":"macvlan","master":"lan7"}`)
@@ -341,7 +343,7 @@ func TestLostNetworkIsReported(t *testing.T) {
 		drivertest.Same(t, "reported at first", 0, len(c.reported()))
 		plugin(false)
 		after(recheck + debounce)
-		drivertest.Same(t, "lost", 1, lost())
+		drivertest.Same(t, "lost", 1, c.lost())
 		c.master(false)
 		c.Trigger()
 		after(10 * recheck)
@@ -349,15 +351,96 @@ func TestLostNetworkIsReported(t *testing.T) {
 		c.master(true)
 		c.Trigger()
 		after(3 * debounce)
-		drivertest.Same(t, "lost in the end", 0, lost())
+		drivertest.Same(t, "lost in the end", 0, c.lost())
 		drivertest.Same(t, "reported", []string{"default/blue blue-uid: PluginMissing", "default/blue blue-uid: MasterMissing", "default/blue blue-uid: "}, c.reported())
 		c.master(false)
 		c.Trigger()
 		after(3 * debounce)
-		drivertest.Same(t, "lost again", 1, lost())
+		drivertest.Same(t, "lost again", 1, c.lost())
 		c.own(false)
 		c.Trigger()
 		after(3 * debounce)
-		drivertest.Same(t, "lost on a node that is not nadra's", 0, lost())
+		drivertest.Same(t, "lost on a node that is not nadra's", 0, c.lost())
 	})
+}
+
+// TestEditedNetworkIsNotLost edits the master of a network to one that the node has never had, while it is published and
+// while it is lost, and edits it back: only what was published can be lost.
+func TestEditedNetworkIsNotLost(t *testing.T) {
+	inStatusBench(t, func(t *testing.T, c *statusBench) {
+		const here, elsewhere = `{"cniVersion":"1.0.0","type":"macvlan","master":"lan0"}`, `{"cniVersion":"1.0.0","type":"macvlan","master":"bond0"}`
+		edit := func(config string) {
+			c.add("blue", config)
+			after(3 * debounce)
+		}
+		c.master(true)
+		c.add("blue", here)
+		c.begin(t)
+		edit(elsewhere)
+		after(2 * recheck)
+		drivertest.Same(t, "reported when it is edited", 0, len(c.reported()))
+		drivertest.Same(t, "lost when it is edited", 0, c.lost())
+		edit(here)
+		c.master(false)
+		c.Trigger()
+		after(3 * debounce)
+		drivertest.Same(t, "lost", 1, c.lost())
+		edit(elsewhere)
+		drivertest.Same(t, "lost when it is edited again", 0, c.lost())
+		edit(here)
+		drivertest.Same(t, "lost when it is edited back", 0, c.lost())
+		drivertest.Same(t, "reported", []string{"default/blue blue-uid: MasterMissing"}, c.reported())
+	})
+}
+
+// TestUnhealthyNetworkIsNotLost removes the plugin and the master of a network whose plugin was never healthy, and checks
+// that it does not count as lost: the node has never offered it.
+func TestUnhealthyNetworkIsNotLost(t *testing.T) {
+	inStatusBench(t, func(t *testing.T, c *statusBench) {
+		c.master(true)
+		c.set("blue", notReady)
+		c.add("blue", `{"cniVersion":"1.1.0","type":"macvlan","master":"lan0"}`)
+		c.begin(t)
+		c.master(false)
+		c.Trigger()
+		after(3 * debounce)
+		drivertest.Same(t, "reported", []string{"default/blue blue-uid: PluginUnhealthy", "default/blue blue-uid: MasterMissing"}, c.reported())
+		drivertest.Same(t, "lost", 0, c.lost())
+	})
+}
+
+// TestUnhealthyNetworkMayBeLost is the same for a network that was offered before its plugin became unhealthy.
+func TestUnhealthyNetworkMayBeLost(t *testing.T) {
+	inStatusBench(t, func(t *testing.T, c *statusBench) {
+		c.master(true)
+		c.add("blue", `{"cniVersion":"1.1.0","type":"macvlan","master":"lan0"}`)
+		c.begin(t)
+		after(time.Minute)
+		c.set("blue", notReady)
+		after(time.Minute)
+		c.master(false)
+		c.Trigger()
+		after(3 * debounce)
+		drivertest.Same(t, "lost", 1, c.lost())
+	})
+}
+
+// TestHealthChangesComeTogether checks that all networks of a master come in one call.
+func TestHealthChangesComeTogether(t *testing.T) {
+	var calls []int
+	b := newBench(t, func(o *Options) {
+		o.HealthChanged = func(_ context.Context, changes []HealthChange) { calls = append(calls, len(changes)) }
+	})
+	const networks = 50
+	b.hostLinks["lan0"] = Link{}
+	for i := range networks {
+		_ = b.nads.Add(drivertest.NAD(fmt.Sprint("n", i), drivertest.BlueConf))
+	}
+	b.sync(t)
+	delete(b.hostLinks, "lan0")
+	b.sync(t)
+	b.sync(t)
+	b.hostLinks["lan0"] = Link{}
+	b.sync(t)
+	drivertest.Same(t, "changes of each call", []int{networks, networks}, calls)
 }

@@ -23,8 +23,10 @@ type viewed struct {
 	// unusable is why the node cannot attach the network, withheld why it does not publish
 	// it. They are nil if it does.
 	unusable, withheld error
-	// lost is true if it is unusable, and the node has published it before.
-	lost bool
+	// offered is true if the node has published this definition before. If it is unusable now, it is lost.
+	offered bool
+	// reported is the reason in the latest HealthChange, "" if the network was published again.
+	reported reason.Code
 	// devices is what the names of its devices begin with.
 	devices string
 }
@@ -154,7 +156,7 @@ func (v *View) Count(to map[metrics.Device]int) {
 	for _, n := range v.byRef {
 		switch {
 		case n.network.ResourceName != "":
-		case n.lost:
+		case n.unusable != nil && n.offered:
 			to[of(stateLost)]++
 		default:
 			to[of(stateOf(n.withheld))]++
