@@ -90,12 +90,9 @@ func deploymentsOf(o object) []deployment {
 		if namespace == nil {
 			one.fills, namespace = true, get(spec, "destination", "namespace")
 		}
-		if source == nil || get(source, "chart") != nil {
-			continue
-		}
 		one.at(source, get(source, "kustomize"), namespace)
-		if one.isFirst() && get(source, "helm") != nil {
-			continue // it is a chart
+		if one.path == "" || get(source, "chart") != nil || one.isFirst() && get(source, "helm") != nil {
+			continue // it is a chart, or has the values of one
 		}
 		for _, folder := range found {
 			out = append(out, one.of(folder))
@@ -108,7 +105,7 @@ func deploymentsOf(o object) []deployment {
 var (
 	folderTemplate    = regexp.MustCompile(`\{\{-?\s*\.?path(\.path)?\s*-?\}\}`)
 	nameTemplate      = regexp.MustCompile(`\{\{-?\s*\.?path\.basename(Normalized)?\s*-?\}\}`)
-	patchesDeployment = regexp.MustCompile(`\b(namespace|namePrefix|nameSuffix|components|patches|path|sources?)["\']?\s*:`)
+	patchesDeployment = regexp.MustCompile(`\b(namespace|namePrefix|nameSuffix|components|patches|path|sources?)["']?\s*:`)
 )
 
 // generated returns the patterns of the folders that the git generators among generators find, or an empty one

@@ -322,8 +322,8 @@ func (k kustomizations) visit(at root, one *kustomization, s setting, seen visit
 	if done, found := before[s]; found {
 		return done
 	}
-	if len(before) > 1 && !one.component {
-		return s // two settings suffice: its files differ
+	if len(before) > 2 && !one.component {
+		return s // three settings suffice: its files differ
 	}
 	if before == nil {
 		before = map[setting]setting{}

@@ -281,7 +281,7 @@ var rules = []Rule{
 	},
 	{
 		KustomizationAlters, Blocker, "A kustomization changes names or namespaces",
-		"A kustomization of the input sets namePrefix, nameSuffix or transformers, or several kustomizations, or objects of Flux or Argo CD, give the file different namespaces.",
+		"A kustomization or a component of the input, or an object of Flux or Argo CD, sets namePrefix, nameSuffix or transformers, or sets namespaces by patches or replacements. Or several of them give the file different namespaces, or one gives it a namespace that the input does not show.",
 		"The names of classes and templates contain the names and namespaces of networks. Converted from this file, they would not fit what the kustomization builds.",
 		"Convert what the kustomization builds: kubectl nadra convert -k FOLDER --output-dir OVERLAY.",
 	},
