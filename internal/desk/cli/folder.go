@@ -88,5 +88,5 @@ func writeFolder(folder string, set *source.Set, result translate.Result) error 
 	if err := addCreated(files, result.Created, beside); err != nil {
 		return err
 	}
-	return files.write()
+	return files.writeOutput(folder)
 }
