@@ -24,6 +24,8 @@ import (
 type staging struct {
 	folders []string
 	files   map[string][]byte
+	// note, unless nil, is called with what the user has to do by hand.
+	note func(string)
 }
 
 // newStaging returns a staging without files.

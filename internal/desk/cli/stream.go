@@ -4,9 +4,11 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 
+	yamlv3 "go.yaml.in/yaml/v3"
 	"sigs.k8s.io/yaml"
 
 	"github.com/nadra-dev/nadra/internal/desk/source"
@@ -16,13 +18,25 @@ import (
 // stream returns the documents for standard output: created objects, then the files. For a
 // live cluster, it returns only changed files. It leaves out kustomizations and the
 // helpers of charts, which cannot be applied.
-func stream(set *source.Set, result translate.Result) [][]byte {
-	out := translate.Texts(result.Created)
+func stream(set *source.Set, result translate.Result) []translate.File {
+	var out []translate.File
+	for _, text := range translate.Texts(result.Created) {
+		out = append(out, translate.File{Name: createdFile, Data: text})
+	}
 	for i, f := range result.Files {
 		if set.Live && bytes.Equal(f.Data, set.Files[i].Data) || translate.IsKustomization(set.Files[i].Rel) || source.IsHelper(set.Files[i].Rel) {
 			continue
 		}
-		out = append(out, f.Data)
+		out = append(out, f)
+	}
+	return out
+}
+
+// texts returns the texts of files.
+func texts(files []translate.File) [][]byte {
+	out := make([][]byte, len(files))
+	for i, f := range files {
+		out[i] = f.Data
 	}
 	return out
 }
@@ -30,7 +44,7 @@ func stream(set *source.Set, result translate.Result) [][]byte {
 // writeStream writes the documents as one stream of YAML.
 func writeStream(w io.Writer, set *source.Set, result translate.Result) error {
 	buffered := bufio.NewWriter(w)
-	join(buffered, stream(set, result))
+	join(buffered, texts(stream(set, result)))
 	if err := buffered.Flush(); err != nil {
 		return fmt.Errorf("writing manifests: %w", err)
 	}
@@ -77,12 +91,19 @@ func startsDocument(text []byte) bool {
 	return false
 }
 
-// writeList writes all objects as one JSON list. It leaves out documents that are not YAML, of which a
-// finding tells.
+// writeList writes all objects as one JSON list. It refuses documents that JSON cannot hold.
 func writeList(w io.Writer, set *source.Set, result translate.Result) error {
-	items := []any{}
-	for _, text := range stream(set, result) {
-		items = append(items, decode(text)...)
+	items := []json.RawMessage{}
+	for _, f := range stream(set, result) {
+		for i, part := range translate.Documents(f.Data) {
+			item, err := asJSON(part)
+			if err != nil {
+				return fmt.Errorf("writing JSON: document %d of %s: %w; -o yaml keeps it as it is", i+1, f.Name, err)
+			}
+			if item != nil {
+				items = append(items, item)
+			}
+		}
 	}
 	text, err := json.MarshalIndent(map[string]any{"apiVersion": "v1", "kind": "List", "items": items}, "", "    ")
 	if err != nil {
@@ -94,14 +115,29 @@ func writeList(w io.Writer, set *source.Set, result translate.Result) error {
 	return nil
 }
 
-// decode decodes the objects of a text.
-func decode(text []byte) []any {
-	var out []any
-	for _, part := range translate.Documents(text) {
-		var object any
-		if yaml.Unmarshal(part, &object) == nil && object != nil {
-			out = append(out, object)
-		}
+// asJSON returns the object of a document, whose numbers stay whole, or nil if it has only comments.
+func asJSON(part []byte) (json.RawMessage, error) {
+	if json.Valid(part) && bytes.HasPrefix(bytes.TrimSpace(part), []byte("{")) {
+		return part, nil // as it is: a number of YAML has 64 bits
 	}
-	return out
+	decoder := yamlv3.NewDecoder(bytes.NewReader(part))
+	var node yamlv3.Node
+	if err := decoder.Decode(&node); errors.Is(err, io.EOF) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	if err := decoder.Decode(&yamlv3.Node{}); !errors.Is(err, io.EOF) {
+		return nil, errors.New("more text follows its end: separate documents by ---, and render templates")
+	}
+	item, err := yaml.YAMLToJSON(part)
+	switch {
+	case err != nil:
+		return nil, err
+	case string(item) == "null":
+		return nil, nil
+	case item[0] != '{':
+		return nil, errors.New("it is not an object")
+	}
+	return item, nil
 }
