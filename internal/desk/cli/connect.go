@@ -77,22 +77,6 @@ func (f *clusterFlags) connect(remedy string) (doctor.Cluster, error) {
 	return c, nil
 }
 
-// answers asks the cluster of the flags for its kinds, as every command of kubectl does first.
-func (f *clusterFlags) answers() error {
-	if _, err := f.config(giveKubeconfig); err != nil {
-		return err
-	}
-	client, err := f.ToDiscoveryClient()
-	if err != nil {
-		return fmt.Errorf("connecting: %w", err)
-	}
-	client.Invalidate()
-	if _, err := client.ServerGroups(); err != nil {
-		return fmt.Errorf("asking for its kinds (GET /api and /apis): %w", err)
-	}
-	return nil
-}
-
 // live returns clients for the cluster and namespace of the flags.
 func (f *clusterFlags) live() (inspect.Cluster, error) {
 	clients, err := f.connect(giveKubeconfig)

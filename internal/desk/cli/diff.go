@@ -132,8 +132,12 @@ func (o *convertOptions) diffLive(folder string, set *source.Set, result transla
 	if len(all) == 0 {
 		return nil
 	}
-	if err := o.app.cluster.answers(); err != nil { // kubectl's own errors hide the cause
-		return fmt.Errorf("comparing with the cluster: %w", err)
+	cluster, err := o.connect(nil)
+	if err == nil {
+		_, err = cluster.Discovery.ServerGroups() // kubectl's own errors hide the cause
+	}
+	if err != nil {
+		return fmt.Errorf("comparing with the cluster, its kinds (GET /api and /apis) first: %w", err)
 	}
 	name := filepath.Join(folder, "converted.yaml")
 	if err := os.WriteFile(name, all, 0o600); err != nil {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 
-	yamlv3 "go.yaml.in/yaml/v3"
 	"sigs.k8s.io/yaml"
 
 	"github.com/nadra-dev/nadra/internal/desk/source"
@@ -96,7 +95,7 @@ func writeList(w io.Writer, set *source.Set, result translate.Result) error {
 	items := []json.RawMessage{}
 	for _, f := range stream(set, result) {
 		for i, part := range translate.Documents(f.Data) {
-			item, err := asJSON(part)
+			item, err := asJSON(f.Name, part)
 			if err != nil {
 				return fmt.Errorf("writing JSON: document %d of %s: %w; -o yaml keeps it as it is", i+1, f.Name, err)
 			}
@@ -116,19 +115,9 @@ func writeList(w io.Writer, set *source.Set, result translate.Result) error {
 }
 
 // asJSON returns the object of a document, whose numbers stay whole, or nil if it has only comments.
-func asJSON(part []byte) (json.RawMessage, error) {
+func asJSON(name string, part []byte) (json.RawMessage, error) {
 	if json.Valid(part) && bytes.HasPrefix(bytes.TrimSpace(part), []byte("{")) {
 		return part, nil // as it is: a number of YAML has 64 bits
-	}
-	decoder := yamlv3.NewDecoder(bytes.NewReader(part))
-	var node yamlv3.Node
-	if err := decoder.Decode(&node); errors.Is(err, io.EOF) {
-		return nil, nil
-	} else if err != nil {
-		return nil, err
-	}
-	if err := decoder.Decode(&yamlv3.Node{}); !errors.Is(err, io.EOF) {
-		return nil, errors.New("more text follows its end: separate documents by ---, and render templates")
 	}
 	item, err := yaml.YAMLToJSON(part)
 	switch {
@@ -139,5 +128,6 @@ func asJSON(part []byte) (json.RawMessage, error) {
 	case item[0] != '{':
 		return nil, errors.New("it is not an object")
 	}
-	return item, nil
+	_, err = translate.Edited(translate.File{Name: name, Data: part}, nil) // another document may follow without ---
+	return item, err
 }

@@ -20,7 +20,9 @@ type findingKey struct {
 	networks string
 }
 
-func keyOf(f Finding) findingKey { return findingKey{code: f.Code, object: identityOf(f.Object), field: f.Field} }
+func keyOf(f Finding) findingKey {
+	return findingKey{code: f.Code, object: identityOf(f.Object), field: f.Field}
+}
 
 // keys returns the keys of findings, whose objects are among the workloads or have no networks.
 func keys(findings []Finding, workloads []Workload) []findingKey {

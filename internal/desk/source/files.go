@@ -44,6 +44,9 @@ const fetchTimeout = 30 * time.Second
 // the wrong path.
 func (f Files) Read(ctx context.Context) (*Set, error) {
 	set := &Set{}
+	if f.LeaveOut == nil {
+		f.LeaveOut = func(string, string) {}
+	}
 	var described []string
 	for _, name := range f.Names {
 		read := f.readPath
@@ -95,7 +98,7 @@ func (f Files) unique(files []File) ([]File, error) {
 	for i, file := range files {
 		target := canonical(file.Name)
 		if file.OnDisk && target != paths[i] && filepath.Dir(target) == filepath.Dir(paths[i]) && seen[target] {
-			f.leaveOut(file.Name, "it is a symbolic link to "+filepath.Base(target)+", which is read")
+			f.LeaveOut(file.Name, "it is a symbolic link to "+filepath.Base(target)+", which is read")
 			continue
 		}
 		out = append(out, file)
@@ -113,13 +116,6 @@ func canonical(name string) string {
 		return name
 	}
 	return full
-}
-
-// leaveOut calls LeaveOut.
-func (f Files) leaveOut(name, why string) {
-	if f.LeaveOut != nil {
-		f.LeaveOut(name, why)
-	}
 }
 
 // readStdin reads standard input.
@@ -217,11 +213,11 @@ func (f Files) readFolder(folder string) ([]File, error) {
 		case entry.IsDir():
 			return nil
 		case f.Recursive && linksToFolder(root, rel, entry):
-			f.leaveOut(filepath.Join(folder, filepath.FromSlash(rel)), "it is a symbolic link to a folder: name the folder with -f, too")
+			f.LeaveOut(filepath.Join(folder, filepath.FromSlash(rel)), "it is a symbolic link to a folder: name the folder with -f, too")
 			return nil
 		case !slices.Contains(extensions, path.Ext(rel)) && !IsHelper(rel):
 			if others.nameNetworks(root, rel, entry) {
-				f.leaveOut(filepath.Join(folder, filepath.FromSlash(rel)), others.why())
+				f.LeaveOut(filepath.Join(folder, filepath.FromSlash(rel)), others.why())
 			}
 			return nil
 		}
