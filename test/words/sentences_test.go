@@ -42,6 +42,7 @@ var foreign = []struct {
 var names = []struct{ file, pattern string }{
 	{"internal/desk/doctor/readmultus.go", "o"},
 	{"internal/desk/doctor/workloads.go", "k.deployment"},
+	{"internal/desk/report/baseline.go", "n"},
 	{"internal/desk/inspect/request.go", "v1alpha1.DriverName"},
 	{"pkg/admission/refusal.go", "at"},
 	{"pkg/driver/internal/drivertest/compare.go", "p"},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nadra-dev/nadra/internal/desk/report"
 	"github.com/nadra-dev/nadra/internal/desk/source"
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
@@ -81,7 +82,9 @@ func (a *app) convert() *cobra.Command {
 	flags.Lookup("diff").NoOptDefVal = diffInput
 	o.failOn.addFlag(flags)
 	command.MarkFlagsMutuallyExclusive("in-place", "output-dir", "diff")
-	command.MarkFlagsMutuallyExclusive("diff", "output")
+	for _, other := range []string{"diff", "in-place", "output-dir"} {
+		command.MarkFlagsMutuallyExclusive(other, "output")
+	}
 	command.MarkFlagsMutuallyExclusive("diff", "strict")
 	return command
 }
@@ -147,7 +150,11 @@ func (o *convertOptions) writable(set *source.Set) error {
 func (o *convertOptions) write(set *source.Set, result translate.Result) error {
 	switch {
 	case o.inPlace:
-		return writeInPlace(set, result)
+		files, err := inPlace(set, result, func(text string) { _, _ = fmt.Fprintln(o.app.ErrOut, "Warning:", report.Visible(text)) })
+		if err != nil {
+			return err
+		}
+		return files.write()
 	case o.outputDir != "" && o.files.Kustomize != "":
 		return writeOverlay(o.outputDir, o.files.Kustomize, result)
 	case o.outputDir != "":

@@ -113,9 +113,38 @@ func (s staging) name(file, sibling, root string) error {
 			}
 		}
 		if folder == filepath.Clean(root) || folder == filepath.Dir(folder) {
+			return s.noteAbove(file, sibling, folder)
+		}
+	}
+}
+
+// noteAbove notes that a kustomization above the root, which is not changed, has the sibling and lacks the file.
+func (s staging) noteAbove(file, sibling, root string) error {
+	above, err := filepath.Abs(root)
+	if err != nil || s.note == nil {
+		return err
+	}
+	rest, err := filepath.Rel(root, sibling)
+	if err != nil {
+		return err
+	}
+	sibling = filepath.Join(above, rest)
+	for filepath.Dir(above) != above {
+		above = filepath.Dir(above)
+		for _, base := range translate.KustomizationFiles() {
+			name := filepath.Join(above, base)
+			text, err := newStaging(above).onDisk(name)
+			if err != nil || text == nil {
+				continue // what cannot be read is not the user's
+			}
+			trial := newStaging(above)
+			if trial.addResource(name, text, filepath.Join(filepath.Dir(sibling), createdFile), sibling) == nil && len(trial.files) > 0 {
+				s.note(fmt.Sprintf("%s names %s and not %s: add it, or name the directory of the kustomization", name, filepath.Base(sibling), file))
+			}
 			return nil
 		}
 	}
+	return nil
 }
 
 // addResource adds a file to a kustomization that has its sibling.

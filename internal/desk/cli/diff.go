@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	kdiff "k8s.io/kubectl/pkg/cmd/diff"
@@ -31,7 +33,7 @@ const (
 
 // showDiff shows what the conversion changes, and writes nothing.
 func (o *convertOptions) showDiff(ctx context.Context, set *source.Set, result translate.Result) error {
-	printFindings(o.app.ErrOut, result.Findings, true)
+	printFindings(o.app.ErrOut, result.Findings, o.quiet)
 	folder, err := os.MkdirTemp("", "nadra-diff-")
 	if err != nil {
 		return fmt.Errorf("comparing: %w", err)
@@ -60,28 +62,82 @@ func writeBoth(folder string, set *source.Set, result translate.Result) (before,
 	if err := errors.Join(os.Mkdir(before, 0o700), os.Mkdir(after, 0o700)); err != nil {
 		return "", "", fmt.Errorf("comparing: %w", err)
 	}
-	files := newStaging(folder)
-	for i, f := range result.Files {
-		if from := set.Files[i]; !bytes.Equal(f.Data, from.Data) {
-			// diff does not compare subdirectories.
-			name := strings.ReplaceAll(from.Rel, "/", "_")
-			if _, taken := files.files[filepath.Join(after, name)]; taken {
-				name = fmt.Sprintf("%d_%s", i, name)
-			}
-			files.files[filepath.Join(before, name)], files.files[filepath.Join(after, name)] = from.Data, f.Data
-		}
+	all, err := changes(set, result)
+	if err != nil {
+		return "", "", err
 	}
-	if created := translate.Texts(result.Created); len(created) > 0 {
-		files.files[filepath.Join(after, createdFile)] = joined(created)
+	files := newStaging(folder)
+	for i, c := range all {
+		// diff does not compare subdirectories.
+		name := strings.ReplaceAll(c.rel, "/", "_")
+		if _, taken := files.files[filepath.Join(after, name)]; taken {
+			name = fmt.Sprintf("%d_%s", i, name)
+		}
+		files.files[filepath.Join(after, name)] = c.after
+		if c.before != nil {
+			files.files[filepath.Join(before, name)] = c.before
+		}
 	}
 	return before, after, files.write()
 }
 
+// change is a file before and after the conversion. before is nil for a new one.
+type change struct {
+	rel           string
+	before, after []byte
+}
+
+// changes returns what changes in files as --in-place changes them, or else in the texts of the input.
+func changes(set *source.Set, result translate.Result) ([]change, error) {
+	var out []change
+	was := map[string][]byte{}
+	for i, f := range result.Files {
+		from := set.Files[i]
+		was[filepath.Clean(from.Name)] = from.Data
+		if !bytes.Equal(f.Data, from.Data) {
+			out = append(out, change{from.Rel, from.Data, f.Data})
+		}
+	}
+	if slices.ContainsFunc(set.Files, func(f source.File) bool { return !f.OnDisk }) {
+		if created := translate.Texts(result.Created); len(created) > 0 {
+			out = append(out, change{rel: createdFile, after: joined(created)})
+		}
+		return out, nil
+	}
+	files, err := inPlace(set, result, nil)
+	if err != nil {
+		return nil, err
+	}
+	out = nil
+	for _, name := range slices.Sorted(maps.Keys(files.files)) {
+		c := change{rel: filepath.ToSlash(name), before: was[name], after: files.files[name]}
+		for _, folder := range files.folders {
+			if rel, err := filepath.Rel(folder, name); err == nil && filepath.IsLocal(rel) {
+				c.rel = filepath.ToSlash(rel)
+			}
+		}
+		if c.before == nil {
+			if c.before, err = files.onDisk(name); err != nil {
+				return nil, err
+			}
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}
+
 // diffLive compares the output of convert with the cluster, as `kubectl diff --server-side -f -` does.
 func (o *convertOptions) diffLive(folder string, set *source.Set, result translate.Result) error {
-	all := joined(stream(set, result))
+	all := joined(texts(stream(set, result)))
 	if len(all) == 0 {
 		return nil
+	}
+	cluster, err := o.connect(nil)
+	if err == nil {
+		_, err = cluster.Discovery.ServerGroups() // kubectl's own errors hide the cause
+	}
+	if err != nil {
+		return fmt.Errorf("comparing with the cluster, its kinds (GET /api and /apis) first: %w", err)
 	}
 	name := filepath.Join(folder, "converted.yaml")
 	if err := os.WriteFile(name, all, 0o600); err != nil {

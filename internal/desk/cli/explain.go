@@ -61,6 +61,9 @@ func (a *app) explain() *cobra.Command {
 			if len(args) > 1 {
 				return fmt.Errorf("explaining %q: give one code, or TYPE/NAME", args)
 			}
+			if command.Flags().Changed("output") {
+				return fmt.Errorf("explaining %q: -o is for a pod: leave it out", args[0])
+			}
 			return explainCode(a.Out, args[0])
 		},
 	}
@@ -113,6 +116,13 @@ func explainCode(w io.Writer, text string) error {
 	all := allRules()
 	i := slices.IndexFunc(all, func(r rule) bool { return strings.EqualFold(r.code, code) || sameNumber(r.code, code) })
 	if i < 0 {
+		var reasons []string
+		for _, e := range reason.All() {
+			reasons = append(reasons, string(e.Code))
+		}
+		if names := meant(code, reasons); names != "" {
+			return fmt.Errorf("explaining %q: it is not a code%s", text, names)
+		}
 		return fmt.Errorf("explaining %q: neither a code nor TYPE/NAME: kubectl nadra explain lists all codes", text)
 	}
 	r := all[i]

@@ -75,7 +75,7 @@ func (a *app) podsOf(ctx context.Context, cluster inspect.Cluster, args []string
 	object, err := resource.NewBuilder(a.cluster).WithScheme(scheme.Scheme, scheme.Scheme.PrioritizedVersionsAllGroups()...).
 		NamespaceParam(cluster.Namespace).DefaultNamespace().ResourceTypeOrNameArgs(false, args...).SingleResourceType().Do().Object()
 	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", args[0], err)
+		return nil, fmt.Errorf("reading %s, and the cluster's kinds (GET /api and /apis) first: %w", args[0], err)
 	}
 	_, selector, err := polymorphichelpers.SelectorsForObject(object)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/nadra-dev/nadra/internal/desk/report"
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
@@ -61,7 +62,7 @@ func printFindings(w io.Writer, findings []translate.Finding, quiet bool) {
 		if quiet && f.Severity != translate.Blocker {
 			continue
 		}
-		_, _ = fmt.Fprintln(w, f)
+		_, _ = fmt.Fprintln(w, report.Visible(f.String()))
 		if !slices.Contains(codes, f.Code) {
 			codes = append(codes, f.Code)
 		}

@@ -14,9 +14,10 @@ import (
 // createdFile is the name of the file for created objects.
 const createdFile = "nadra.yaml"
 
-// writeInPlace writes changed files back, and created objects beside them.
-func writeInPlace(set *source.Set, result translate.Result) error {
+// inPlace stages changed files, and created objects beside them. note is called with what is left to do.
+func inPlace(set *source.Set, result translate.Result, note func(string)) (staging, error) {
 	roots, files := map[string]string{}, newStaging()
+	files.note = note
 	for _, f := range set.Files {
 		roots[f.Name] = folderOf(f)
 		if !slices.Contains(files.folders, folderOf(f)) {
@@ -29,10 +30,7 @@ func writeInPlace(set *source.Set, result translate.Result) error {
 		}
 	}
 	beside := func(file string) (sibling, root string) { return file, roots[file] }
-	if err := addCreated(files, result.Created, beside); err != nil {
-		return err
-	}
-	return files.write()
+	return files, addCreated(files, result.Created, beside)
 }
 
 // addNeighbours adds files of the input's folders that are not part of the input: kustomizations, and the
@@ -88,5 +86,5 @@ func writeFolder(folder string, set *source.Set, result translate.Result) error 
 	if err := addCreated(files, result.Created, beside); err != nil {
 		return err
 	}
-	return files.write()
+	return files.writeOutput(folder)
 }

@@ -29,6 +29,9 @@ func (c *choice) Set(text string) error {
 	return nil
 }
 
+// choices returns the names.
+func (c *choice) choices() []string { return c.names }
+
 // Type implements pflag.Value.
 func (c *choice) Type() string { return "string" }
 
@@ -39,7 +42,6 @@ type formatFlag struct{ choice }
 func (f *formatFlag) addFlag(command *cobra.Command, names []string) {
 	f.value, f.names = names[0], names
 	command.Flags().VarP(f, "output", "o", "output format: "+strings.Join(names, ", "))
-	_ = command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // The values of --dry-run.

@@ -13,6 +13,7 @@ import (
 	"k8s.io/cli-runtime/pkg/resource"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/nadra-dev/nadra/internal/desk/report"
 	"github.com/nadra-dev/nadra/internal/desk/source"
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
@@ -127,10 +128,15 @@ func (in *input) fromFiles() bool { return len(in.files.Names) > 0 || in.files.K
 
 // readSource reads manifests or the live cluster.
 func (in *input) readSource(ctx context.Context, templates []translate.TemplatePath) (*source.Set, error) {
-	if !in.fromFiles() {
-		return in.readCluster(ctx, templates)
-	}
 	switch {
+	case in.changed("filename") && len(in.files.Names) == 0:
+		return nil, errors.New("-f is empty, perhaps an unset variable: name a file, a directory or a URL")
+	case in.changed("kustomize") && in.files.Kustomize == "":
+		return nil, errors.New("-k is empty, perhaps an unset variable: name the directory of a kustomization")
+	case in.files.Recursive && len(in.files.Names) == 0:
+		return nil, errors.New("-R reads the subdirectories of -f: name one with -f")
+	case !in.fromFiles():
+		return in.readCluster(ctx, templates)
 	case len(in.args) > 0:
 		return nil, fmt.Errorf("%s names an object of the live cluster: leave it out with -f and -k", in.args[0])
 	case in.allNamespaces || in.selector != "":
@@ -139,7 +145,7 @@ func (in *input) readSource(ctx context.Context, templates []translate.TemplateP
 	in.files.Stdin = in.app.In
 	in.files.LeaveOut = func(name, why string) {
 		if !in.quiet {
-			_, _ = fmt.Fprintf(in.app.ErrOut, "Not read: %s: %s\n", name, why)
+			_, _ = fmt.Fprintf(in.app.ErrOut, "Not read: %s: %s\n", report.Visible(name), why)
 		}
 	}
 	set, err := in.files.Read(ctx)

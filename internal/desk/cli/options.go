@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // usage returns the template of a command's usage, without the flags that choose the cluster: there are
@@ -57,17 +59,52 @@ func group(command *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 		if len(args) == 0 {
 			return command.Help()
 		}
-		command.SuggestionsMinimumDistance = 2
-		names := command.SuggestionsFor(args[0])
-		if len(names) > 0 {
-			return fmt.Errorf("unknown command %q for %q: did you mean %s?", args[0], command.CommandPath(), strings.Join(names, " or "))
-		}
+		var names []string
 		for _, c := range command.Commands() {
 			if c.IsAvailableCommand() {
 				names = append(names, c.Name())
 			}
 		}
+		if like := meant(args[0], names); like != "" {
+			return fmt.Errorf("unknown command %q for %q%s", args[0], command.CommandPath(), like)
+		}
 		return fmt.Errorf("unknown command %q for %q: use one of %s", args[0], command.CommandPath(), strings.Join(names, ", "))
 	}
 	return command
+}
+
+// meant asks whether one of the names was meant by a word that is none of them, or returns "" if none is like it.
+func meant(word string, names []string) string {
+	all := &cobra.Command{SuggestionsMinimumDistance: 2}
+	for _, name := range names {
+		all.AddCommand(&cobra.Command{Use: name, Run: func(*cobra.Command, []string) {}})
+	}
+	like := all.SuggestionsFor(word)
+	if len(like) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(": did you mean %s?", strings.Join(like, " or "))
+}
+
+// badFlag adds the flags that may have been meant to the error for an unknown one.
+func badFlag(command *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) || len(unknown.GetSpecifiedName()) < 2 {
+		return err
+	}
+	var names []string
+	command.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
+	return fmt.Errorf("%w%s", err, meant("--"+unknown.GetSpecifiedName(), names))
+}
+
+// completeChoices completes the flags of a command and its subcommands that have a choice of names.
+func completeChoices(command *cobra.Command) {
+	command.Flags().VisitAll(func(f *pflag.Flag) {
+		if v, ok := f.Value.(interface{ choices() []string }); ok {
+			_ = command.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(v.choices(), cobra.ShellCompDirectiveNoFileComp))
+		}
+	})
+	for _, c := range command.Commands() {
+		completeChoices(c)
+	}
 }

@@ -62,7 +62,7 @@ func writeOverlay(folder, base string, result translate.Result) error {
 	if files.files[filepath.Join(folder, translate.KustomizationFiles()[0])], err = yaml.Marshal(top); err != nil {
 		return fmt.Errorf("writing the overlay: %w", err)
 	}
-	return files.write()
+	return files.writeOutput(folder)
 }
 
 // relativeFolder returns the path of the base relative to the overlay, in kustomize's form.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/rest"
@@ -64,6 +65,11 @@ func Run(ctx context.Context, args []string, streams genericiooptions.IOStreams)
 	var connected atomic.Bool
 	root := newRoot(streams, &connected)
 	root.SetArgs(args)
+	root.InitDefaultCompletionCmd()
+	if c, _, err := root.Find([]string{"completion"}); err == nil {
+		c.Args = nil
+		group(c)
+	}
 	done := make(chan int, 1)
 	go func() {
 		command, err := root.ExecuteContextC(ctx)
@@ -122,6 +128,14 @@ func newRoot(streams genericiooptions.IOStreams, connected *atomic.Bool) *cobra.
 		app.scan(), app.convert(), app.explain(), app.get(), app.doctor(),
 		app.snapshot(), app.verify(), app.upgrade(), app.cleanup(), app.uninstall(), app.bundle(), app.version(), app.options(),
 	)
+	root.SetFlagErrorFunc(badFlag)
+	completeChoices(root)
+	root.PersistentPreRunE = func(*cobra.Command, []string) error {
+		if bad := validation.IsDNS1123Label(*flags.Namespace); *flags.Namespace != "" && len(bad) > 0 {
+			return fmt.Errorf("-n is %q, which no namespace is named: %s", *flags.Namespace, bad[0])
+		}
+		return nil
+	}
 	return root
 }
 

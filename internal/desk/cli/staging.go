@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"bytes"
 	"crypto/rand"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/atomicfile"
 	"github.com/nadra-dev/nadra/internal/desk/source"
+	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
 // staging is a set of files to write into folders. Most errors occur before the first file is
@@ -21,6 +24,8 @@ import (
 type staging struct {
 	folders []string
 	files   map[string][]byte
+	// note, unless nil, is called with what the user has to do by hand.
+	note func(string)
 }
 
 // newStaging returns a staging without files.
@@ -58,6 +63,11 @@ func (s staging) read(name string) ([]byte, error) {
 	if text, staged := s.files[name]; staged {
 		return text, nil
 	}
+	return s.onDisk(name)
+}
+
+// onDisk returns the present content of a file, or nil if there is none.
+func (s staging) onDisk(name string) ([]byte, error) {
 	if _, err := os.Lstat(name); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -68,6 +78,61 @@ func (s staging) read(name string) ([]byte, error) {
 	text, err := source.ReadInside(root, rel)
 	return text, errors.Join(err, root.Close())
 }
+
+// recordFile lists what convert wrote to a directory, as sha256sum does: the next run may replace it.
+const recordFile = ".nadra.sum"
+
+// writeOutput writes the files to a directory of their own. It refuses to replace what no earlier run wrote, or
+// somebody edited since, and to write a kustomization beside another one.
+func (s staging) writeOutput(folder string) error {
+	record := filepath.Join(folder, recordFile)
+	text, err := s.onDisk(record)
+	if err != nil {
+		return err
+	}
+	own := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		sum, name, _ := strings.Cut(strings.TrimSpace(line), "  ")
+		own[name] = sum
+	}
+	for name, text := range s.files {
+		rel := relative(record, name)
+		old, err := s.onDisk(name)
+		switch {
+		case err != nil:
+			return err
+		case old != nil && !bytes.Equal(old, text) && own[rel] != sum(old):
+			return fmt.Errorf("writing %s: it exists, and convert did not write it, or it was edited since: move it away, or name another directory", name)
+		}
+		own[rel] = sum(text)
+		if err := s.onlyKustomization(name); err != nil {
+			return err
+		}
+	}
+	var lines strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(own)) {
+		fmt.Fprintf(&lines, "%s  %s\n", own[name], name)
+	}
+	s.files[record] = []byte(lines.String())
+	return s.write()
+}
+
+// onlyKustomization refuses a kustomization in a folder that has one with another name: kustomize refuses both.
+func (s staging) onlyKustomization(name string) error {
+	for _, base := range translate.KustomizationFiles() {
+		other := filepath.Join(filepath.Dir(name), base)
+		if _, staged := s.files[other]; staged || !translate.IsKustomization(name) {
+			continue
+		}
+		if text, err := s.onDisk(other); text != nil || err != nil {
+			return errors.Join(fmt.Errorf("writing %s: the directory has %s, too: move it away, or name another directory", name, base), err)
+		}
+	}
+	return nil
+}
+
+// sum returns the checksum of a file.
+func sum(text []byte) string { return fmt.Sprintf("%x", sha256.Sum256(text)) }
 
 // staged is a temporary file beside the file that it will replace.
 type staged struct {

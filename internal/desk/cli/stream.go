@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 
@@ -16,13 +17,25 @@ import (
 // stream returns the documents for standard output: created objects, then the files. For a
 // live cluster, it returns only changed files. It leaves out kustomizations and the
 // helpers of charts, which cannot be applied.
-func stream(set *source.Set, result translate.Result) [][]byte {
-	out := translate.Texts(result.Created)
+func stream(set *source.Set, result translate.Result) []translate.File {
+	var out []translate.File
+	for _, text := range translate.Texts(result.Created) {
+		out = append(out, translate.File{Name: createdFile, Data: text})
+	}
 	for i, f := range result.Files {
 		if set.Live && bytes.Equal(f.Data, set.Files[i].Data) || translate.IsKustomization(set.Files[i].Rel) || source.IsHelper(set.Files[i].Rel) {
 			continue
 		}
-		out = append(out, f.Data)
+		out = append(out, f)
+	}
+	return out
+}
+
+// texts returns the texts of files.
+func texts(files []translate.File) [][]byte {
+	out := make([][]byte, len(files))
+	for i, f := range files {
+		out[i] = f.Data
 	}
 	return out
 }
@@ -30,7 +43,7 @@ func stream(set *source.Set, result translate.Result) [][]byte {
 // writeStream writes the documents as one stream of YAML.
 func writeStream(w io.Writer, set *source.Set, result translate.Result) error {
 	buffered := bufio.NewWriter(w)
-	join(buffered, stream(set, result))
+	join(buffered, texts(stream(set, result)))
 	if err := buffered.Flush(); err != nil {
 		return fmt.Errorf("writing manifests: %w", err)
 	}
@@ -77,12 +90,19 @@ func startsDocument(text []byte) bool {
 	return false
 }
 
-// writeList writes all objects as one JSON list. It leaves out documents that are not YAML, of which a
-// finding tells.
+// writeList writes all objects as one JSON list. It refuses documents that JSON cannot hold.
 func writeList(w io.Writer, set *source.Set, result translate.Result) error {
-	items := []any{}
-	for _, text := range stream(set, result) {
-		items = append(items, decode(text)...)
+	items := []json.RawMessage{}
+	for _, f := range stream(set, result) {
+		for i, part := range translate.Documents(f.Data) {
+			item, err := asJSON(f.Name, part)
+			if err != nil {
+				return fmt.Errorf("writing JSON: document %d of %s: %w; -o yaml keeps it as it is", i+1, f.Name, err)
+			}
+			if item != nil {
+				items = append(items, item)
+			}
+		}
 	}
 	text, err := json.MarshalIndent(map[string]any{"apiVersion": "v1", "kind": "List", "items": items}, "", "    ")
 	if err != nil {
@@ -94,14 +114,20 @@ func writeList(w io.Writer, set *source.Set, result translate.Result) error {
 	return nil
 }
 
-// decode decodes the objects of a text.
-func decode(text []byte) []any {
-	var out []any
-	for _, part := range translate.Documents(text) {
-		var object any
-		if yaml.Unmarshal(part, &object) == nil && object != nil {
-			out = append(out, object)
-		}
+// asJSON returns the object of a document, whose numbers stay whole, or nil if it has only comments.
+func asJSON(name string, part []byte) (json.RawMessage, error) {
+	if json.Valid(part) && bytes.HasPrefix(bytes.TrimSpace(part), []byte("{")) {
+		return part, nil // as it is: a number of YAML has 64 bits
 	}
-	return out
+	item, err := yaml.YAMLToJSON(part)
+	switch {
+	case err != nil:
+		return nil, err
+	case string(item) == "null":
+		return nil, nil
+	case item[0] != '{':
+		return nil, errors.New("it is not an object")
+	}
+	_, err = translate.Edited(translate.File{Name: name, Data: part}, nil) // another document may follow without ---
+	return item, err
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -32,23 +33,29 @@ func (a *app) version() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			v := clientVersions()
+			var missing error
 			if !clientOnly {
-				client, err := a.cluster.ToDiscoveryClient()
-				if err != nil {
-					return fmt.Errorf("reading the cluster's version: %w: use --client without a cluster", err)
-				}
-				server, err := client.ServerVersion()
-				if err != nil {
-					return fmt.Errorf("reading the cluster's version: %w: use --client without a cluster", err)
-				}
-				v.Server = server.GitVersion
+				v.Server, missing = a.serverVersion()
 			}
-			return a.printVersions(v, format.value)
+			return errors.Join(a.printVersions(v, format.value), missing)
 		},
 	}
 	command.Flags().BoolVar(&clientOnly, "client", false, "print only the client's version")
 	format.addFlag(command, []string{"text", "json", "yaml"})
 	return command
+}
+
+// serverVersion returns the version of the cluster.
+func (a *app) serverVersion() (string, error) {
+	client, err := a.cluster.ToDiscoveryClient()
+	if err != nil {
+		return "", fmt.Errorf("reading the cluster's version: %w: use --client without a cluster", err)
+	}
+	server, err := client.ServerVersion()
+	if err != nil {
+		return "", fmt.Errorf("reading the cluster's version (GET /version): %w: use --client without a cluster", err)
+	}
+	return server.GitVersion, nil
 }
 
 // clientVersions returns the versions of this client.

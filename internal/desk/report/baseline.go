@@ -3,6 +3,8 @@ package report
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"sigs.k8s.io/yaml"
 
@@ -14,27 +16,47 @@ type findingKey struct {
 	code   translate.Code
 	object identity
 	field  string
+	// networks has those of the object that the message names; the fingerprints of SARIF lack them.
+	networks string
 }
 
-func keyOf(f Finding) findingKey { return findingKey{f.Code, identityOf(f.Object), f.Field} }
+func keyOf(f Finding) findingKey {
+	return findingKey{code: f.Code, object: identityOf(f.Object), field: f.Field}
+}
+
+// keys returns the keys of findings, whose objects are among the workloads or have no networks.
+func keys(findings []Finding, workloads []Workload) []findingKey {
+	networks := map[identity][]string{}
+	for _, w := range workloads {
+		networks[identityOf(w.Object)] = append(networks[identityOf(w.Object)], w.Networks...)
+	}
+	out := make([]findingKey, len(findings))
+	for i, f := range findings {
+		out[i] = keyOf(f)
+		named := slices.DeleteFunc(slices.Clone(networks[out[i].object]), func(n string) bool { return !strings.Contains(f.Message, n) })
+		slices.Sort(named)
+		out[i].networks = strings.Join(slices.Compact(named), ",")
+	}
+	return out
+}
 
 // newFindings returns the findings that the baseline does not have, and the number of those
 // that it has. Each finding of the baseline matches one finding.
-func newFindings(findings []Finding, baseline *Report) ([]Finding, int) {
+func newFindings(findings []Finding, workloads []Workload, baseline *Report) ([]Finding, int) {
 	if baseline == nil {
 		return findings, 0
 	}
 	left := map[findingKey]int{}
-	for _, f := range baseline.Findings {
-		left[keyOf(f)]++
+	for _, key := range keys(baseline.Findings, baseline.Workloads) {
+		left[key]++
 	}
 	out := make([]Finding, 0, len(findings))
-	for _, f := range findings {
-		if left[keyOf(f)] > 0 {
-			left[keyOf(f)]--
+	for i, key := range keys(findings, workloads) {
+		if left[key] > 0 {
+			left[key]--
 			continue
 		}
-		out = append(out, f)
+		out = append(out, findings[i])
 	}
 	return out, len(findings) - len(out)
 }

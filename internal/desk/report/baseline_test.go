@@ -47,6 +47,22 @@ func TestBaseline(t *testing.T) {
 	}
 }
 
+// TestBaselineKnowsNetworks replaces a missing network by another one, which is new.
+func TestBaselineKnowsNetworks(t *testing.T) {
+	report := func(network string) Input {
+		s := sampler{}
+		o := ref("Deployment", "shop", "web")
+		s.workload(o, []string{network})
+		s.find(o, []translate.Code{translate.NetworkNotInInput}, network+" is not in the input")
+		return Input{Result: s.result}
+	}
+	in := report("shop/net9")
+	in.Baseline = Build(report("shop/net1"))
+	if r := Build(in); len(r.Findings) != 1 || r.Summary.Known != 0 {
+		t.Errorf("%d findings are new and %d known, want 1 and 0", len(r.Findings), r.Summary.Known)
+	}
+}
+
 func TestReadBaselineRefuses(t *testing.T) {
 	narrowed := small(false)
 	narrowed.Baseline = Build(small(false))

@@ -22,7 +22,7 @@ type Input struct {
 // Build builds a report. The same input gives the same report.
 func Build(in Input) *Report {
 	workloads, folded := fold(in.Result.Workloads)
-	findings, known := newFindings(withRules(in.Result.Findings, folded), in.Baseline)
+	findings, known := newFindings(withRules(in.Result.Findings, folded), workloads, in.Baseline)
 	networks := networksOf(in.Result.Networks, workloads)
 	r := &Report{
 		APIVersion: APIVersion, Kind: Kind, Source: in.Source,

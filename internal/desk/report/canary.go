@@ -162,7 +162,7 @@ func canaryOutcome(r *canary.Report) []string {
 		out = append(out, line+".")
 	}
 	if len(r.LeftBehind) > 0 {
-		out = append(out, "Left behind, delete by hand: "+visible(strings.Join(r.LeftBehind, ", "))+".")
+		out = append(out, "Left behind, delete by hand: "+Visible(strings.Join(r.LeftBehind, ", "))+".")
 	}
 	return out
 }
@@ -172,7 +172,7 @@ func ofSource(source string) string {
 	if source == "" {
 		return ""
 	}
-	return " of " + visible(source)
+	return " of " + Visible(source)
 }
 
 // writeCanaryPlanTable writes a row for each network, and the totals.

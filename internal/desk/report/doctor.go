@@ -41,7 +41,7 @@ func writeDoctorTable(w io.Writer, r *doctor.Report) error {
 	s := sheet{w: w}
 	all := foldChecks(r.Checks)
 	s.table("AREA\tCHECK\tSTATUS\tNODES\tOBSERVED", len(all), func(i int) []string {
-		return []string{all[i].Area, all[i].ID, string(all[i].Status), some(all[i].objects), visible(all[i].What)}
+		return []string{all[i].Area, all[i].ID, string(all[i].Status), some(all[i].objects), Visible(all[i].What)}
 	})
 	for _, status := range []doctor.Status{doctor.Blocker, doctor.Warning, doctor.Note} {
 		for _, c := range all {
@@ -61,8 +61,8 @@ func writeDoctorTable(w io.Writer, r *doctor.Report) error {
 func (s *sheet) advice(c foldedCheck) {
 	s.gap()
 	s.println(c.ID + ": " + string(c.Status) + onNodes(c.objects))
-	s.println("  Why:        " + visible(c.Why))
-	s.println("  What to do: " + visible(c.Do))
+	s.println("  Why:        " + Visible(c.Why))
+	s.println("  What to do: " + Visible(c.Do))
 }
 
 // onNodes names nodes for a sentence.
@@ -92,8 +92,8 @@ func (s *sheet) unknown(all []foldedCheck) {
 	for _, key := range causes {
 		s.gap()
 		s.println(strings.Join(checks[key], ", ") + ": unknown" + key.nodes)
-		s.println("  Why:        " + visible(key.what))
-		s.println("  It takes:   " + dash(visible(key.do)))
+		s.println("  Why:        " + Visible(key.what))
+		s.println("  It takes:   " + dash(Visible(key.do)))
 	}
 }
 
@@ -101,7 +101,7 @@ func (s *sheet) unknown(all []foldedCheck) {
 func doctorInput(r *doctor.Report) string {
 	out := "Looked at " + count(r.Summary.Nodes, "node")
 	if r.Source != "" {
-		out += " of " + visible(r.Source)
+		out += " of " + Visible(r.Source)
 	}
 	if r.Summary.Probed == 0 {
 		return out + ", from outside. Look from inside with --probe."

@@ -21,7 +21,7 @@ var (
 	htmlScript string
 
 	htmlPage = template.Must(template.New("report").Funcs(template.FuncMap{
-		"short": short, "locals": locals, "visible": visible, "lines": lines, "place": place, "count": count, "userName": userName,
+		"short": short, "locals": locals, "visible": Visible, "lines": lines, "place": place, "count": count, "userName": userName,
 		"key": verdictKey, "segments": segments,
 		"lower": func(v any) string { return strings.ToLower(fmt.Sprint(v)) }, "docs": func(anchor string) string { return Docs + anchor },
 	}).Parse(htmlText))
@@ -108,14 +108,14 @@ func verdictKey(r translate.Readiness) string {
 	case translate.NothingToConvert:
 		return "nothing"
 	}
-	return visible(string(r))
+	return Visible(string(r))
 }
 
 // lines makes each line of a message visible.
 func lines(s string) string {
 	out := strings.Split(strings.ReplaceAll(s, "\r\n", "\n"), "\n")
 	for i, line := range out {
-		out[i] = visible(line)
+		out[i] = Visible(line)
 	}
 	return strings.Join(out, "\n")
 }

@@ -102,7 +102,7 @@ func (s *sheet) table(header string, n int, row func(int) []string) {
 	for i := range n {
 		cells := row(i)
 		for i, c := range cells {
-			cells[i] = dash(visible(c))
+			cells[i] = dash(Visible(c))
 		}
 		rows = append(rows, cells)
 	}
@@ -232,7 +232,7 @@ func joined(items []string, each func(string) string) string {
 }
 
 // cut shortens a text to the width of a cell.
-func cut(s string) string { return cutTo(visible(s), cellWidth) }
+func cut(s string) string { return cutTo(Visible(s), cellWidth) }
 
 // cutTo returns at most limit characters of a text.
 func cutTo(s string, limit int) string {

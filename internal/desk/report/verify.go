@@ -143,7 +143,7 @@ func isAre(n int) string {
 
 // sideWords describes a snapshot.
 func sideWords(s snapshot.Side) string {
-	words := []string{visible(s.Source), visible(s.Taken)}
+	words := []string{Visible(s.Source), Visible(s.Taken)}
 	out := strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), ", ")
 	from := "from outside"
 	if s.Observed > 0 {

@@ -41,7 +41,7 @@ func (s *sheet) findings(all []group) {
 			s.gap()
 		}
 		for _, f := range g.findings[:min(folded, len(g.findings))] {
-			s.println(visible(sentence(f)))
+			s.println(Visible(sentence(f)))
 		}
 		if more := len(g.findings) - folded; more > 0 {
 			s.println(fmt.Sprintf("%s: and %d more (-o json)", cut(string(g.Code)), more))

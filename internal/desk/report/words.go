@@ -31,9 +31,9 @@ func count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// visible returns one line for a value of others. It shows characters that do not print,
+// Visible returns one line for a value of others. It shows characters that do not print,
 // such as a terminal's escape sequences, as Go would write them.
-func visible(s string) string {
+func Visible(s string) string {
 	if strings.IndexFunc(s, unprintable) < 0 {
 		return s
 	}
@@ -151,7 +151,7 @@ func unrenderedWords(r *Report) []string {
 	var names []string
 	for _, u := range r.Unrendered {
 		if !u.Mentions {
-			names = append(names, visible(short(u.Object)))
+			names = append(names, Visible(short(u.Object)))
 		}
 	}
 	if len(names) == 0 {
@@ -172,7 +172,7 @@ func inputSentence(r *Report) string {
 		out += " in " + count(r.Summary.Files, "file")
 	}
 	if r.Source != "" {
-		out += " of " + visible(r.Source)
+		out += " of " + Visible(r.Source)
 	}
 	if names := topKinds(r.Summary.Kinds, 6); names != "" {
 		out += ": " + names
@@ -189,7 +189,7 @@ func topKinds(all map[string]int, n int) string {
 	rest := 0
 	for i, name := range names {
 		if i < n {
-			parts = append(parts, fmt.Sprintf("%d %s", all[name], visible(name)))
+			parts = append(parts, fmt.Sprintf("%d %s", all[name], Visible(name)))
 		} else {
 			rest += all[name]
 		}

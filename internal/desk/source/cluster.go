@@ -96,7 +96,7 @@ func (c Cluster) resources() ([]resource, error) {
 	lists, err := c.Discovery.ServerPreferredResources()
 	var partly *discovery.ErrGroupDiscoveryFailed
 	if err != nil && !errors.As(err, &partly) {
-		return nil, fmt.Errorf("asking the cluster for its kinds: %w", err)
+		return nil, fmt.Errorf("asking the cluster for its kinds (GET /api and /apis): %w", err)
 	}
 	kinds, workloads := translate.Kinds(c.Templates), translate.WorkloadKinds(c.Templates)
 	var out []resource
@@ -203,7 +203,7 @@ func clean(o *unstructured.Unstructured) {
 func (c Cluster) Some(ctx context.Context, find func(namespace string) *resourcecli.Result) (*Set, error) {
 	infos, err := find(c.Namespace).Infos()
 	if err != nil {
-		return nil, fmt.Errorf("reading the cluster: %w", err)
+		return nil, fmt.Errorf("reading the cluster, its kinds (GET /api and /apis) first: %w", err)
 	}
 	set := &Set{Description: "cluster " + c.Name, Live: true}
 	if set.Context, err = c.Context(ctx); err != nil {

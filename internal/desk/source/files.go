@@ -1,6 +1,7 @@
 package source
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -43,6 +44,9 @@ const fetchTimeout = 30 * time.Second
 // the wrong path.
 func (f Files) Read(ctx context.Context) (*Set, error) {
 	set := &Set{}
+	if f.LeaveOut == nil {
+		f.LeaveOut = func(string, string) {}
+	}
 	var described []string
 	for _, name := range f.Names {
 		read := f.readPath
@@ -71,24 +75,55 @@ func (f Files) Read(ctx context.Context) (*Set, error) {
 		described = append(described, f.Kustomize+" (kustomize)")
 	}
 	set.Description = strings.Join(described, ", ")
-	return set, unique(set.Files)
+	var err error
+	set.Files, err = f.unique(set.Files)
+	return set, err
 }
 
-// unique rejects a file that was named twice, because its objects would be read twice.
-func unique(files []File) error {
-	seen := map[string]bool{}
-	for _, f := range files {
-		if seen[f.Name] {
-			return fmt.Errorf("reading %s: the file was named twice: name it once", f.Name)
+// unique rejects a file that was named twice, in whatever way, because its objects would be read twice. It leaves out
+// symbolic links to other files of the same folder.
+func (f Files) unique(files []File) ([]File, error) {
+	paths, seen := make([]string, len(files)), map[string]bool{}
+	for i, file := range files {
+		paths[i] = file.Name
+		if file.OnDisk {
+			paths[i] = filepath.Join(canonical(filepath.Dir(file.Name)), filepath.Base(file.Name))
 		}
-		seen[f.Name] = true
+		if seen[paths[i]] {
+			return nil, fmt.Errorf("reading %s: the file was named twice: name it once", file.Name)
+		}
+		seen[paths[i]] = true
 	}
-	return nil
+	out := files[:0]
+	for i, file := range files {
+		target := canonical(file.Name)
+		if file.OnDisk && target != paths[i] && filepath.Dir(target) == filepath.Dir(paths[i]) && seen[target] {
+			f.LeaveOut(file.Name, "it is a symbolic link to "+filepath.Base(target)+", which is read")
+			continue
+		}
+		out = append(out, file)
+	}
+	return out, nil
+}
+
+// canonical returns the absolute path of a file without symbolic links, or the path as it is if there is none.
+func canonical(name string) string {
+	full, err := filepath.Abs(name)
+	if err == nil {
+		full, err = filepath.EvalSymlinks(full)
+	}
+	if err != nil {
+		return name
+	}
+	return full
 }
 
 // readStdin reads standard input.
 func (f Files) readStdin(context.Context, string) ([]File, error) {
 	data, err := limited(f.Stdin, "standard input")
+	if err == nil && len(bytes.TrimSpace(data)) == 0 {
+		err = errors.New("reading standard input: it is empty, so no objects were passed: check the command before the pipe")
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -104,8 +139,12 @@ func fetch(ctx context.Context, address string) ([]File, error) {
 		return nil, fmt.Errorf("reading %s: %w", address, err)
 	}
 	response, err := http.DefaultClient.Do(request)
+	var refused *url.Error
+	if errors.As(err, &refused) {
+		err = refused.Err // the rest repeats the address
+	}
 	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", address, err)
+		return nil, fmt.Errorf("reading %s: %w: check the address, and the proxy", address, err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusOK {
@@ -162,6 +201,7 @@ func (f Files) readFolder(folder string) ([]File, error) {
 	}
 	defer func() { _ = root.Close() }()
 	var out []File
+	var others others
 	err = fs.WalkDir(root.FS(), ".", func(rel string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -172,10 +212,13 @@ func (f Files) readFolder(folder string) ([]File, error) {
 			return fmt.Errorf("reading %s: %s has more than %d levels: name its subfolders", folder, rel, maxDepth)
 		case entry.IsDir():
 			return nil
-		case f.Recursive && f.LeaveOut != nil && linksToFolder(root, rel, entry):
+		case f.Recursive && linksToFolder(root, rel, entry):
 			f.LeaveOut(filepath.Join(folder, filepath.FromSlash(rel)), "it is a symbolic link to a folder: name the folder with -f, too")
 			return nil
 		case !slices.Contains(extensions, path.Ext(rel)) && !IsHelper(rel):
+			if others.nameNetworks(root, rel, entry) {
+				f.LeaveOut(filepath.Join(folder, filepath.FromSlash(rel)), others.why())
+			}
 			return nil
 		}
 		data, err := ReadInside(root, filepath.FromSlash(rel))
