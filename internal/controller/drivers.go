@@ -23,8 +23,6 @@ import (
 type drivers struct {
 	cache  podCache
 	meters *metrics.Controller
-	// namespace is that of the drivers.
-	namespace string
 	// labels is set if the label of a node says that it is nadra's; beside Multus it does not.
 	labels bool
 
@@ -42,9 +40,7 @@ type nodeDrivers struct {
 }
 
 func newDrivers(of podCache, meters *metrics.Controller, o Options) *drivers {
-	return &drivers{
-		cache: of, meters: meters, namespace: o.Namespace, labels: !o.BesideMultus, nodes: map[string]*nodeDrivers{}, at: map[types.UID]string{},
-	}
+	return &drivers{cache: of, meters: meters, labels: !o.BesideMultus, nodes: map[string]*nodeDrivers{}, at: map[types.UID]string{}}
 }
 
 // setUp handles the events of nodes. migration hands on those of pods.

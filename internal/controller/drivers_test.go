@@ -32,7 +32,7 @@ func TestNodesWithoutDriver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := newDrivers(podCache{}, meters, Options{Namespace: "nadra"})
+	d := newDrivers(podCache{}, meters, Options{})
 	m := newMigration(cluster(), podCache{}, meters, d)
 	is := func(what string, want ...string) {
 		t.Helper()
@@ -55,10 +55,6 @@ func TestNodesWithoutDriver(t *testing.T) {
 	driver := slim(t, driverOn("a", corev1.ConditionTrue))
 	d.setNode("a", true)
 	is("a label and no driver", "a")
-	other := driverOn("a", corev1.ConditionTrue)
-	other.Namespace, other.UID = "team-a", "other"
-	m.OnAdd(slim(t, other), true)
-	is("a pod of another namespace with such a container", "a")
 	m.OnAdd(driver, true)
 	d.setNode("other", false)
 	is("a driver that is ready")
@@ -84,7 +80,7 @@ func TestNodesWithoutDriver(t *testing.T) {
 	if len(d.nodes) > 0 || len(d.at) != 0 {
 		t.Errorf("kept: %v, %v", d.nodes, d.at)
 	}
-	beside := newDrivers(podCache{}, meters, Options{Namespace: "nadra", BesideMultus: true})
+	beside := newDrivers(podCache{}, meters, Options{BesideMultus: true})
 	beside.setNode("a", true)
 	is("a label beside Multus")
 }

@@ -31,7 +31,7 @@ const (
 
 // Options configure the controllers.
 type Options struct {
-	// Namespace is the controller's own, which is that of the drivers, too.
+	// Namespace is the controller's own.
 	Namespace string
 	// Pools is set if nadra serves pools of hardware devices.
 	Pools bool
