@@ -152,7 +152,7 @@ func (c *statusBench) own(owned bool) {
 func (c *statusBench) reported() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.Clone(c.reported())
+	return slices.Clone(c.health)
 }
 
 // add creates or changes a NAD, and triggers the publisher.
