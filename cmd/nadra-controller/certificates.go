@@ -19,13 +19,13 @@ func certificates(ctx context.Context, args []string) error {
 		return err
 	}
 	m, err := manager.New(config, manager.Options{
-		Scheme: controller.Scheme(), Cache: controller.CertificateCacheOptions(o.Namespace), Logger: klog.Background(),
+		Scheme: controller.Scheme(), Cache: controller.CertificateCacheOptions(o.namespace), Logger: klog.Background(),
 		Metrics: metricsserver.Options{BindAddress: "0"},
 	})
 	if err != nil {
 		return fmt.Errorf("making the manager: %w", err)
 	}
-	if err := controller.SetupCertificates(m, c, o.Namespace); err != nil {
+	if err := controller.SetupCertificates(m, c, o.namespace); err != nil {
 		return err
 	}
 	return m.Start(ctx)

@@ -24,7 +24,7 @@ type options struct {
 	controller.Options
 	webhook webhook.Options
 
-	kubeconfig, certDir               string
+	kubeconfig, namespace, certDir    string
 	globalNamespaces                  string
 	defaultNetworks, systemNamespaces string
 	port                              int
@@ -38,7 +38,7 @@ func common(fs *flag.FlagSet, o *options) {
 	klog.InitFlags(fs)
 	fs.Bool("version", false, version.Usage) // command looks for it; here it is for -h
 	fs.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file; empty in a pod")
-	fs.StringVar(&o.Namespace, "namespace", "nadra-system", "the controller's own namespace")
+	fs.StringVar(&o.namespace, "namespace", "nadra-system", "the controller's own namespace")
 }
 
 // flags returns the controller's flags, which set the options.
@@ -118,7 +118,7 @@ func names(list string) []string {
 // setDefaultNetworks sets the options for default networks. It rejects a network that namespace
 // isolation forbids, because the webhook would refuse nearly all pods.
 func (o *options) setDefaultNetworks() error {
-	o.webhook.SystemNamespaces = append(names(o.systemNamespaces), o.Namespace)
+	o.webhook.SystemNamespaces = append(names(o.systemNamespaces), o.namespace)
 	networks, err := admission.ParseDefaultNetworks(names(o.defaultNetworks))
 	if err != nil {
 		return fmt.Errorf("--default-networks is %q: %w: write namespace/name", o.defaultNetworks, err)
@@ -143,7 +143,7 @@ func (o options) check(rest []string) error {
 		return errors.New("--webhook-client-name is empty: with --webhook-client-ca, name the client certificates of the API servers")
 	case o.TemplateGrace <= 0:
 		return fmt.Errorf("--template-grace is %s: it must be more than zero", o.TemplateGrace)
-	case o.Namespace == "" || o.certDir == "":
+	case o.namespace == "" || o.certDir == "":
 		return errors.New("--namespace and --cert-dir must have a value")
 	}
 	return nil

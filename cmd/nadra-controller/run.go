@@ -43,7 +43,7 @@ func run(ctx context.Context, args []string) error {
 	}
 	m, err := manager.New(config, manager.Options{
 		Scheme: controller.Scheme(), Cache: controller.CacheOptions(), Logger: klog.Background(),
-		LeaderElection: true, LeaderElectionID: controller.Name, LeaderElectionNamespace: o.Namespace, LeaderElectionReleaseOnCancel: true,
+		LeaderElection: true, LeaderElectionID: controller.Name, LeaderElectionNamespace: o.namespace, LeaderElectionReleaseOnCancel: true,
 		Metrics: metricsserver.Options{BindAddress: o.metrics}, HealthProbeBindAddress: o.health,
 		WebhookServer: ctrlwebhook.NewServer(ctrlwebhook.Options{Port: o.port, TLSOpts: secured}),
 	})

@@ -21,7 +21,7 @@ func uninstall(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	u := owned.Remover{Client: c, Namespace: o.Namespace, Secret: controller.Secret, Out: os.Stdout}
+	u := owned.Remover{Client: c, Namespace: o.namespace, Secret: controller.Secret, Out: os.Stdout}
 	return u.Run(ctx)
 }
 

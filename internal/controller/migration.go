@@ -18,6 +18,7 @@ import (
 	"github.com/nadra-dev/nadra/internal/metrics"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
 // migration counts the pods that name networks by annotation, by what attaches them, as
@@ -121,21 +122,10 @@ func (m *migration) ofPool(pod *corev1.Pod) bool {
 
 // forNetworks reports whether a claim requests devices of nadra's classes.
 func forNetworks(spec resourceapi.ResourceClaimSpec) bool {
-	ours := func(class string) bool {
+	return slices.ContainsFunc(translate.ClassesIn(spec), func(class string) bool {
 		_, one := attachment.ClassNetwork(class)
 		return one || class == v1alpha1.DriverName
-	}
-	for _, r := range spec.Devices.Requests {
-		if r.Exactly != nil && ours(r.Exactly.DeviceClassName) {
-			return true
-		}
-		for _, s := range r.FirstAvailable {
-			if ours(s.DeviceClassName) {
-				return true
-			}
-		}
-	}
-	return false
+	})
 }
 
 // set changes what attaches the networks of a pod.

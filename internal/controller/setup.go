@@ -31,8 +31,6 @@ const (
 
 // Options configure the controllers.
 type Options struct {
-	// Namespace is the controller's own.
-	Namespace string
 	// Pools is set if nadra serves pools of hardware devices.
 	Pools bool
 	// BesideMultus is set if the label of a node does not say that it is nadra's.
