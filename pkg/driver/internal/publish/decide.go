@@ -17,8 +17,9 @@ type candidate struct {
 	otherDriver bool
 	// status is what the network's plugins answer.
 	status pluginStatus
-	// published is true if the latest decision was to publish the network.
+	// published is true if the latest decision was to publish the network. before is what the View has of that decision.
 	published bool
+	before    viewed
 }
 
 // pluginStatus is the answer of a network's plugins to STATUS.

@@ -235,10 +235,10 @@ func (p *Publisher) refresh(ctx context.Context) (*publication, error) {
 	owned, others, pods := p.Owned(), p.OtherPools(), p.Pods()
 	candidates := make([]candidate, 0, len(nads))
 	for _, d := range p.definitions.of(nads, p.Conf.Find) {
-		why, found := p.View.Withheld(d.network.Ref)
+		before, found := p.View.find(d.network.Ref)
 		candidates = append(candidates, candidate{
 			definition: d, unusable: h.check(d), owned: owned,
-			otherDriver: others[d.network.ResourceName], published: found && why == nil,
+			otherDriver: others[d.network.ResourceName], published: found && before.withheld == nil, before: before,
 		})
 	}
 	p.status.follow(candidates)
@@ -248,8 +248,7 @@ func (p *Publisher) refresh(ctx context.Context) (*publication, error) {
 	for _, c := range candidates {
 		c.status = p.status.of(c.network)
 		n := viewed{definition: c.definition, unusable: c.unusable, withheld: decide(c), devices: c.baseOf(links, pods)}
-		before, _ := p.View.find(c.network.Ref)
-		if n.follow(before, c) {
+		if n.follow(c) {
 			changes = append(changes, HealthChange{c.network.Ref, c.uid, n.withheld})
 		}
 		networks[c.network.Ref] = n
@@ -274,12 +273,12 @@ func (p *Publisher) refresh(ctx context.Context) (*publication, error) {
 // become unhealthy, if the master or a plugin of the definition that was published goes away, and when that is over.
 // Nodes without a network's master are usual, so a definition that was never published here does not count. While the
 // network is withheld for another reason, its health is not known.
-func (n *viewed) follow(before viewed, c candidate) bool {
+func (n *viewed) follow(c candidate) bool {
 	if !c.owned {
 		return false
 	}
-	same := before.same(n.definition)
-	n.offered, n.reported = same && (before.offered || before.withheld == nil), before.reported
+	same := c.before.same(n.definition)
+	n.offered, n.reported = same && (c.before.offered || c.before.withheld == nil), c.before.reported
 	switch code := reason.Of(n.withheld); code {
 	case reason.MasterMissing, reason.PluginMissing, reason.PluginUnhealthy:
 		if !same {
