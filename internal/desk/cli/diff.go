@@ -89,26 +89,18 @@ type change struct {
 
 // changes returns what changes in files as --in-place changes them, or else in the texts of the input.
 func changes(set *source.Set, result translate.Result) ([]change, error) {
-	var out []change
-	was := map[string][]byte{}
-	for i, f := range result.Files {
-		from := set.Files[i]
-		was[filepath.Clean(from.Name)] = from.Data
-		if !bytes.Equal(f.Data, from.Data) {
-			out = append(out, change{from.Rel, from.Data, f.Data})
-		}
-	}
 	if slices.ContainsFunc(set.Files, func(f source.File) bool { return !f.OnDisk }) {
-		if created := translate.Texts(result.Created); len(created) > 0 {
-			out = append(out, change{rel: createdFile, after: joined(created)})
-		}
-		return out, nil
+		return changedTexts(set, result), nil
+	}
+	was := map[string][]byte{}
+	for _, f := range set.Files {
+		was[filepath.Clean(f.Name)] = f.Data
 	}
 	files, err := inPlace(set, result, nil)
 	if err != nil {
 		return nil, err
 	}
-	out = nil
+	var out []change
 	for _, name := range slices.Sorted(maps.Keys(files.files)) {
 		c := change{rel: filepath.ToSlash(name), before: was[name], after: files.files[name]}
 		for _, folder := range files.folders {
@@ -124,6 +116,20 @@ func changes(set *source.Set, result translate.Result) ([]change, error) {
 		out = append(out, c)
 	}
 	return out, nil
+}
+
+// changedTexts returns the changed texts of an input that is not in files, and the created objects.
+func changedTexts(set *source.Set, result translate.Result) []change {
+	var out []change
+	for i, f := range result.Files {
+		if from := set.Files[i]; !bytes.Equal(f.Data, from.Data) {
+			out = append(out, change{from.Rel, from.Data, f.Data})
+		}
+	}
+	if created := translate.Texts(result.Created); len(created) > 0 {
+		out = append(out, change{rel: createdFile, after: joined(created)})
+	}
+	return out
 }
 
 // diffLive compares the output of convert with the cluster, as `kubectl diff --server-side -f -` does.

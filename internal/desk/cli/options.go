@@ -73,7 +73,7 @@ func group(command *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	return command
 }
 
-// meant asks whether one of the names was meant by a word that is none of them, or returns "" if none is like it.
+// meant returns the question whether an unknown word means one of the names, or "" if no name is like it.
 func meant(word string, names []string) string {
 	all := &cobra.Command{SuggestionsMinimumDistance: 2}
 	for _, name := range names {
