@@ -1,4 +1,4 @@
-// Package cleanuphost cleans up the node that it runs on, as package cleanup decides. It
+// Package cleanuphost cleans up the node that it runs on, as package orphan decides. It
 // reads what is in use from the container runtime, the kernel and nadra's checkpoint. If
 // one of them does not answer, it frees nothing.
 package cleanuphost

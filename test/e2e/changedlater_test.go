@@ -54,7 +54,7 @@ func (f *fixture) linkHas(inside, property string) {
 	}
 }
 
-// TestMasterGoes deletes the master of a running pod's network and makes it anew, as network managers do. The pod's
+// TestMasterGoes deletes and recreates the master of a running pod's network, as network managers do. The pod's
 // interface is gone for good, which its event and the claim must say at once. The pod runs on, and the next one is right.
 func TestMasterGoes(t *testing.T) {
 	f := setup(t, "master-goes")

@@ -157,7 +157,7 @@ func (c claimSteps) bypassed(what string) Step {
 		"Remove spec.nodeName; use a nodeSelector or affinity to keep the pod on a node.")
 }
 
-// boundByScheduler reports whether a scheduler has set spec.nodeName: whoever writes it in a manifest is its manager, and
+// boundByScheduler reports whether a scheduler has set spec.nodeName. A manifest that sets the field has a manager of it, and
 // a binding has none. Where nobody manages anything, the name of another scheduler decides.
 func (c claimSteps) boundByScheduler() bool {
 	if len(c.pod.ManagedFields) == 0 {
