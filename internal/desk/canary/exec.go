@@ -3,9 +3,11 @@ package canary
 import (
 	"bytes"
 	"context"
+	"crypto/fips140"
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,22 +23,13 @@ import (
 type Exec func(ctx context.Context, pod Pod, command ...string) ([]byte, error)
 
 // NewExec returns an Exec that uses the pod's subresource exec, over WebSocket or, if that
-// is refused, SPDY.
+// is refused, SPDY. A program that accepts approved cryptography only uses SPDY at once:
+// WebSocket's handshake has SHA-1.
 func NewExec(config *rest.Config, kube kubernetes.Interface) Exec {
 	return func(ctx context.Context, pod Pod, command ...string) ([]byte, error) {
 		url := kube.CoreV1().RESTClient().Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).SubResource("exec").
 			VersionedParams(&corev1.PodExecOptions{Container: Container, Command: command, Stdout: true, Stderr: true}, scheme.ParameterCodec).URL()
-		socket, err := remotecommand.NewWebSocketExecutor(config, http.MethodGet, url.String())
-		if err != nil {
-			return nil, fmt.Errorf("preparing to run %s: %w", command[0], err)
-		}
-		spdy, err := remotecommand.NewSPDYExecutor(config, http.MethodPost, url)
-		if err != nil {
-			return nil, fmt.Errorf("preparing to run %s: %w", command[0], err)
-		}
-		executor, err := remotecommand.NewFallbackExecutor(socket, spdy, func(err error) bool {
-			return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
-		})
+		executor, err := newExecutor(config, url)
 		if err != nil {
 			return nil, fmt.Errorf("preparing to run %s: %w", command[0], err)
 		}
@@ -51,4 +44,18 @@ func NewExec(config *rest.Config, kube kubernetes.Interface) Exec {
 		}
 		return out.Bytes(), nil
 	}
+}
+
+func newExecutor(config *rest.Config, url *url.URL) (remotecommand.Executor, error) {
+	spdy, err := remotecommand.NewSPDYExecutor(config, http.MethodPost, url)
+	if err != nil || fips140.Enforced() {
+		return spdy, err
+	}
+	socket, err := remotecommand.NewWebSocketExecutor(config, http.MethodGet, url.String())
+	if err != nil {
+		return nil, err
+	}
+	return remotecommand.NewFallbackExecutor(socket, spdy, func(err error) bool {
+		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
+	})
 }
