@@ -220,8 +220,10 @@ e2e-dual: ## one node of a cluster with IPv4 and IPv6
 e2e-ipv6 e2e-dual: image
 	$(call on-clusters,./test/e2e/...,-p 1 $(if $(RUN),,-run '$(OF_FAMILIES)'))
 
-e2e-beside: image ## the tests of e2e about controller, webhook, chart, kubectl nadra, examples and the corpus
-	$(call on-clusters,./test/e2e/...,$(if $(RUN),,-run '$(BESIDE_NODES)' -skip '^$$$(PROMISED)'))
+# Its cluster has both address families, so it also runs the tests that name addresses, of which core has run Path with IPv4 only.
+e2e-beside: export NADRA_FAMILIES := dual
+e2e-beside: image ## the tests of e2e about controller, webhook, chart, kubectl nadra, examples and the corpus; IPv4 and IPv6
+	$(call on-clusters,./test/e2e/...,$(if $(RUN),,-run '$(BESIDE_NODES)|$(OF_FAMILIES)' -skip '^$$$(subst |Path|,|,$(PROMISED))'))
 
 # BESIDE_PODS is the number of pods beside Multus, BESIDE_SEED the schedule, which is printed.
 e2e-dropin: image ## Multus on one node and nadra on the other, and both on one: annotated pods move to nadra unchanged, and back
@@ -277,8 +279,10 @@ conformance: build ## give the same pods to Multus and nadra, and compare their 
 faults: $(BIN)/faults/nadra-node.tar ## pods come and go on a real cluster while everything fails at random
 	$(call on-clusters,./test/faults/...,,fault-suite|upstream)
 
+# With another containerd than faults, so that each CI run has both.
 core-faults: export FAULT_PODS := $(or $(FAULT_PODS),20)
-core-faults: $(BIN)/faults/nadra-node.tar ## some pods of it, for `make test`
+core-faults: export NADRA_CONTAINERD := newest-nri
+core-faults: $(BIN)/faults/nadra-node.tar ## some pods of it, with the newest NRI in containerd, for `make test`
 	$(call on-clusters,./test/faults,-run '^TestFaults$$',fault-suite|upstream)
 
 faults-newest-nri: export NADRA_CONTAINERD := newest-nri
@@ -311,6 +315,7 @@ bench: image $(CLUSTER) ## measure nadra beside Multus; writes docs/reference/pe
 PARTS := build image $(BIN)/faults/nadra-node.tar libc chromium mkdocs filesystems
 core-parts: $(PARTS) $(CLUSTER) ## build what `make test` needs: programs, images, Kubernetes and containerd
 	$(CLUSTER) build
+	NADRA_CONTAINERD=newest-nri $(CLUSTER) build
 parts: core-parts $(AIRGAP)/dist ## build what `make lanes` needs: also CRI-O and a release, whose packages release-check needs, too
 	NADRA_RUNTIME=crio $(CLUSTER) build
 
@@ -318,7 +323,7 @@ parts: core-parts $(AIRGAP)/dist ## build what `make lanes` needs: also CRI-O an
 # the longest first. The lanes that only compute fill the gaps. A lane that fails stops
 # no other. CLUSTERS is how many clusters there are at a time.
 CLUSTERS ?= 3
-CLUSTER_LANES := test-vm e2e-upgrade e2e-node e2e-emulated e2e-beside faults e2e-ipam e2e-dropin e2e-crio conformance e2e-attacks e2e-skew faults-crio faults-newest-nri e2e-kubevirt e2e-dual
+CLUSTER_LANES := test-vm e2e-upgrade e2e-node e2e-emulated e2e-beside faults e2e-ipam e2e-dropin e2e-crio conformance e2e-attacks e2e-skew faults-crio e2e-kubevirt
 COMPUTE_LANES := release-check fuzz monitoring
 LANES = $(BIN)/run-lanes -logs $(BIN)/lanes -built '$(PARTS) $(AIRGAP)/dist'
 $(BIN)/run-lanes: FORCE

@@ -37,7 +37,7 @@ func patchDriver(ctx context.Context, c *cluster.Cluster, operations []string) e
 	if out, err := c.Kubectl(ctx, "-n", "nadra", "patch", "daemonset/nadra-node", "--type=json", "-p", patch); err != nil {
 		return fmt.Errorf("changing the driver's arguments: %w\n%s", err, out)
 	}
-	if out, err := c.Kubectl(ctx, "-n", "nadra", "rollout", "status", "daemonset/nadra-node", "--timeout=2m"); err != nil {
+	if out, err := c.Kubectl(ctx, "-n", "nadra", "rollout", "status", "daemonset/nadra-node", "--timeout=5m"); err != nil {
 		return fmt.Errorf("waiting for the driver: %w\n%s", err, out)
 	}
 	return alone(ctx, c)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -127,10 +126,11 @@ func (c *churn) live(ctx context.Context) {
 		add("it is not Ready after %s: %v; events: %v", stuck, err, c.Events(ctx, namespace, name))
 	} else {
 		l.waited = time.Since(l.began)
-		for _, e := range c.Events(ctx, namespace, name) {
-			if strings.HasPrefix(e, "Failed") && !strings.HasPrefix(e, "FailedScheduling") {
-				l.refused = append(l.refused, e)
-			}
+		events, err := c.Kube.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=" + name})
+		if err != nil {
+			add("its events are unknown: %v", err)
+		} else {
+			l.idle = idle(events.Items)
 		}
 		addresses := c.check(pod, add)
 		select {

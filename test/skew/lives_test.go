@@ -21,10 +21,42 @@ type life struct {
 	waited time.Duration
 	// steps are the conditions of the pod with the time after which each was seen first.
 	steps []string
-	// refused has the kubelet's events of what failed on the way, after which it tries again later.
-	refused []string
+	// idle describes the time that the kubelet let pass after a failure, if it is as long as its back-off.
+	idle string
 	// wrong is what is wrong with the pod.
 	wrong []string
+}
+
+// How long the kubelet lets pass, at least, before it tries again: 10 s after a container and 60 s after anything else,
+// less what the whole seconds of events hide.
+const (
+	containerFailed  = "Failed"
+	containerBackOff = 9 * time.Second
+	podBackOff       = 45 * time.Second
+)
+
+// idle describes the first failure in a pod's events after which none came for the kubelet's back-off; empty if there is
+// none. It compares the kubelet's own times, because a busy machine makes a pod slow, too, which is no fault here.
+func idle(events []corev1.Event) string {
+	for _, failure := range events {
+		if !strings.HasPrefix(failure.Reason, "Failed") || failure.Reason == "FailedScheduling" {
+			continue
+		}
+		limit := podBackOff
+		if failure.Reason == containerFailed {
+			limit = containerBackOff
+		}
+		var next time.Time
+		for _, e := range events {
+			if at := e.LastTimestamp.Time; at.After(failure.LastTimestamp.Time) && (next.IsZero() || at.Before(next)) {
+				next = at
+			}
+		}
+		if waited := next.Sub(failure.LastTimestamp.Time); !next.IsZero() && waited >= limit {
+			return fmt.Sprintf("the kubelet did nothing for %s after %s: %s", waited, failure.Reason, failure.Message)
+		}
+	}
+	return ""
 }
 
 // see notes which conditions of a pod are new, and reports whether it is Ready.

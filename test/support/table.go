@@ -61,7 +61,7 @@ func RuntimeRows() []Row {
 			NRI: "on since 1.30", CDI: "on since 1.30", Differences: "not read",
 		},
 		{Component: OtherRuntime, Status: NotSupported, Remark: "no NRI; `doctor` reports a blocker", Doctor: "blocker"},
-		{Component: NRI, From: "0.12", Before: "0.13", Status: Expected, Lanes: []string{"faults", "faults-newest-nri"}, Remark: "what containerd 2.4 ships, and the newest"},
+		{Component: NRI, From: "0.12", Before: "0.13", Status: Expected, Lanes: []string{"faults", "faults-newest-nri", "core-faults"}, Remark: "what containerd 2.4 ships, and the newest"},
 		{Component: Runc, From: "1.5", Before: "1.6", Status: Expected, Lanes: []string{"e2e-node", "e2e-crio"}, Remark: "with containerd and with CRI-O"},
 		{Component: "crun", Status: Expected, Remark: "the gate is an OCI hook"},
 	}
@@ -79,7 +79,7 @@ func NodeRows() []Row {
 		{Component: CgroupV1, Status: Expected, Lanes: lanes, Remark: buildMachine},
 		{Component: CgroupV2, Status: Expected, Lanes: []string{"test-vm"}, Remark: "the virtual machine, without systemd. nadra does not use cgroups"},
 		{Component: IPv6, Status: Expected, Lanes: []string{"e2e-ipv6", "e2e-crio"}},
-		{Component: DualStack, Status: Expected, Lanes: []string{"e2e-dual"}, Remark: "IPv4 first"},
+		{Component: DualStack, Status: Expected, Lanes: []string{"e2e-dual", "e2e-beside"}, Remark: "IPv4 first"},
 		{Component: ReadOnlyRoot, Status: Expected, Lanes: []string{"e2e-elsewhere"}, Remark: "of kubelet, NRI, CDI, CNI and nadra, by [flags](../install/distributions.md); image-based distributions themselves were not run"},
 		{Component: "amd64", Status: Expected, Lanes: lanes, Remark: buildMachine},
 		{Component: "arm64 and others", Status: Expected, Remark: "plain Go; `build/mkimage` takes `-arch`. No image was run"},

@@ -170,9 +170,18 @@ func (l *Lane) bringUp(ctx context.Context, dir string, p parts, out io.Writer) 
 	return nil
 }
 
-// install applies nadra's manifests as lab.Install does, with longer time limits for the
-// driver. Plugins take twenty times as long as on a real machine, and within the hook's
-// usual second no DEL would start before the pod's network namespace ends.
+// slowly has the driver's time limits of the manifests, and those of an emulated machine, where everything takes
+// twenty times as long: within the hook's usual second no DEL would start before the pod's network namespace ends,
+// and a probe runs a program in the container, which takes longer than 5 s, and half of the machine if it is asked
+// every 10 s.
+var slowly = []struct{ usual, here string }{
+	{"- --host-root=/host\n", "- --host-root=/host\n        - --hook-budget=90s\n        - --device-metadata\n"},
+	{"periodSeconds: 1\n          timeoutSeconds: 5\n", "periodSeconds: 5\n          timeoutSeconds: 60\n"},    // started
+	{"periodSeconds: 60\n          timeoutSeconds: 10\n", "periodSeconds: 60\n          timeoutSeconds: 60\n"}, // live
+	{"periodSeconds: 10\n          timeoutSeconds: 5\n", "periodSeconds: 60\n          timeoutSeconds: 60\n"},  // ready
+}
+
+// install applies nadra's manifests as lab.Install does, with longer time limits for the driver.
 func (l *Lane) install(ctx context.Context) error {
 	if err := l.InstallCRD(ctx); err != nil {
 		return err
@@ -181,11 +190,13 @@ func (l *Lane) install(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	const argument = "- --host-root=/host\n"
-	if strings.Count(manifests, argument) != 1 {
-		return fmt.Errorf("manifests/base has not the one argument %q beside which --hook-budget is put", argument)
+	for _, limit := range slowly {
+		if strings.Count(manifests, limit.usual) != 1 {
+			return fmt.Errorf("manifests/base has %q not exactly once", limit.usual)
+		}
+		manifests = strings.Replace(manifests, limit.usual, limit.here, 1)
 	}
-	return l.Apply(ctx, strings.Replace(manifests, argument, argument+"        - --hook-budget=90s\n        - --device-metadata\n", 1))
+	return l.Apply(ctx, manifests)
 }
 
 // becomeNode starts containerd and the kubelet, which waits for containerd.
