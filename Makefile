@@ -67,6 +67,7 @@ race: libc filesystems ## the quick loop's concurrent packages under the race de
 # FUZZCACHE= also with those that earlier runs found, which may be thousands.
 FUZZTIME ?= 500x
 FUZZCACHE ?= $(BIN)/fuzz
+# Not a lane of `make lanes`: instrumented packages take longer to compile than the inputs to run, which unit does.
 fuzz: ## run every fuzz target
 	@rm -rf $(BIN)/fuzz && mkdir -p $(BIN)/fuzz
 	@grep -rH --include='*_test.go' '^func Fuzz' pkg internal cmd | \
@@ -324,7 +325,7 @@ parts: core-parts $(AIRGAP)/dist ## build what `make lanes` needs: also CRI-O an
 # no other. CLUSTERS is how many clusters there are at a time.
 CLUSTERS ?= 3
 CLUSTER_LANES := test-vm e2e-upgrade e2e-node e2e-emulated e2e-beside faults e2e-ipam e2e-dropin e2e-crio conformance e2e-attacks e2e-skew faults-crio e2e-kubevirt
-COMPUTE_LANES := release-check fuzz monitoring
+COMPUTE_LANES := release-check monitoring
 LANES = $(BIN)/run-lanes -logs $(BIN)/lanes -built '$(PARTS) $(AIRGAP)/dist'
 $(BIN)/run-lanes: FORCE
 	@$(GO) build -o $@ ./build/lanes
