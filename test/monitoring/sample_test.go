@@ -25,7 +25,7 @@ func failing() metrics.State {
 		Lost:           1,
 		Unclaimed:      map[string]int{"Prepared": 0, "Attaching": 1, "Attached": 5},
 		Devices: map[metrics.Device]int{
-			{Pool: "networks", State: "offered"}: 12, {Pool: "networks", State: "unusable"}: 1, {Pool: "networks", State: "lost"}: 0, {Pool: "networks", State: metrics.DeviceUnhealthy}: 1, {Pool: "networks", State: "not_owned"}: 0,
+			{Pool: "networks", State: "offered"}: 12, {Pool: "networks", State: "unusable"}: 1, {Pool: "networks", State: "lost"}: 1, {Pool: "networks", State: metrics.DeviceUnhealthy}: 1, {Pool: "networks", State: "not_owned"}: 0,
 			{Pool: "pf-0000-3b-00-0", State: "offered"}: 7, {Pool: "pf-0000-3b-00-0", State: "withheld"}: 1, {Pool: "pf-0000-3b-00-0", State: "link_down"}: 0, {Pool: "pf-0000-3b-00-0", State: "not_owned"}: 0,
 		},
 		Orphans: map[string]int{"pending_del": 2, "sandbox": 1, "claim": 1, "cache": 1, "damaged": 1},
