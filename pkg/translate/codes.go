@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// Code names a rule. A code is never reused for another rule.
+// Code names a rule. A code is never reused for another rule. From 200 on they are those of doctor's checks, from 300 on
+// of upgrades, and from 400 on of snapshots, whose rules are in their packages.
 type Code string
 
 // The codes. Numbers below 10 are about the annotation, below 20 about the networks that it
@@ -103,7 +104,8 @@ const (
 
 // Rule explains a code.
 type Rule struct {
-	Code     Code     `json:"code"`
+	Code Code `json:"code"`
+	// Severity is the usual one: an obstacle to an upgrade may be milder.
 	Severity Severity `json:"severity"`
 	Title    string   `json:"title"`
 	What     string   `json:"what"`
@@ -111,14 +113,29 @@ type Rule struct {
 	Fix      string   `json:"fix"`
 }
 
-// Anchor returns the address of the rule in the documentation.
-func (c Code) Anchor() string { return "docs/reference/findings.md#" + strings.ToLower(string(c)) }
+// Anchor returns the address of the rule in the documentation. Differences between snapshots and obstacles to an upgrade
+// have pages of their own.
+func (c Code) Anchor() string {
+	page := "docs/reference/findings.md"
+	switch {
+	case strings.HasPrefix(string(c), "NADRA-2"):
+		page = "docs/reference/checks.md"
+	case strings.HasPrefix(string(c), "NADRA-3"):
+		page = "docs/migrate/upgrade-blockers.md"
+	case strings.HasPrefix(string(c), "NADRA-4"):
+		page = "docs/reference/verify-codes.md"
+	}
+	return page + "#" + strings.ToLower(string(c))
+}
 
 // Rules returns all rules, sorted by code.
 func Rules() []Rule { return slices.Clone(rules) }
 
 // RuleOf returns the rule of a code.
-func RuleOf(c Code) (Rule, bool) {
+func RuleOf(c Code) (Rule, bool) { return FindRule(rules, c) }
+
+// FindRule finds the rule of a code in rules that are sorted by code.
+func FindRule(rules []Rule, c Code) (Rule, bool) {
 	i, found := slices.BinarySearchFunc(rules, c, func(r Rule, c Code) int { return strings.Compare(string(r.Code), string(c)) })
 	if !found {
 		return Rule{}, false

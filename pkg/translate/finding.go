@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -24,12 +25,16 @@ type Position struct {
 	Column int    `json:"column,omitempty"`
 }
 
-// String returns file:line:column, or the file alone.
+// String returns file:line:column, as far as they are known. Objects of a cluster have no lines.
 func (p Position) String() string {
-	if p.Line == 0 {
-		return p.File
+	out := p.File
+	for _, n := range []int{p.Line, p.Column} {
+		if n <= 0 {
+			break
+		}
+		out += ":" + strconv.Itoa(n)
 	}
-	return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column)
+	return out
 }
 
 // WithoutLine returns the position without line and column, for an object that is in no file.
@@ -56,20 +61,71 @@ func (r ObjectRef) String() string {
 type Finding struct {
 	Code     Code      `json:"code"`
 	Severity Severity  `json:"severity"`
-	Object   ObjectRef `json:"object"`
+	Object   ObjectRef `json:"object,omitzero"`
 	// Field is the path within the object, e.g. spec.template.spec.hostNetwork.
 	Field    string   `json:"field,omitempty"`
-	Position Position `json:"position"`
+	Position Position `json:"position,omitzero"`
 	Message  string   `json:"message"`
+	// The texts of its rule, if it was given them. Fix may be its own.
+	Title  string `json:"title,omitempty"`
+	What   string `json:"what,omitempty"`
+	Why    string `json:"why,omitempty"`
+	Fix    string `json:"fix,omitempty"`
+	Anchor string `json:"anchor,omitempty"`
+}
+
+// WithRule returns the finding with the texts of its rule.
+func (f Finding) WithRule(r Rule) Finding {
+	f.Title, f.What, f.Why, f.Fix, f.Anchor = r.Title, r.What, r.Why, r.Fix, f.Code.Anchor()
+	return f
+}
+
+// Counts counts findings by severity.
+type Counts struct {
+	Info    int `json:"info"`
+	Warning int `json:"warning"`
+	Blocker int `json:"blocker"`
+}
+
+// Total returns the sum.
+func (c Counts) Total() int { return c.Info + c.Warning + c.Blocker }
+
+// Count counts findings.
+func Count(all []Finding) (c Counts) {
+	for _, f := range all {
+		c.Add(f.Severity)
+	}
+	return c
+}
+
+// Add counts a finding of a severity.
+func (c *Counts) Add(s Severity) {
+	switch s {
+	case Info:
+		c.Info++
+	case Warning:
+		c.Warning++
+	case Blocker:
+		c.Blocker++
+	}
 }
 
 // String returns one line in the form of compilers.
 func (f Finding) String() string {
-	place := f.Object.String()
-	if f.Field != "" {
-		place += ": " + f.Field
+	at := f.Position.String()
+	if at != "" {
+		at += ": "
 	}
-	return fmt.Sprintf("%s: %s %s: %s: %s", f.Position, f.Severity, f.Code, place, f.Message)
+	return fmt.Sprintf("%s%s %s: %s", at, f.Severity, f.Code, f.Statement())
+}
+
+// Statement returns the object, the field and the message.
+func (f Finding) Statement() string {
+	out := f.Object.String()
+	if f.Field != "" {
+		out += ": " + f.Field
+	}
+	return out + ": " + f.Message
 }
 
 // Readiness is the verdict on a workload.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/desk/doctor"
 	api "github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+	"github.com/nadra-dev/nadra/pkg/translate"
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
@@ -78,8 +79,8 @@ func (f *fixture) blocked(checks ...string) {
 		}
 		var is []string
 		for _, c := range r.Checks {
-			if c.Area == doctor.AreaNadra && c.Status == doctor.Blocker {
-				is = append(is, c.ID)
+			if strings.HasPrefix(c.Title, "nadra-") && c.Severity == translate.Blocker {
+				is = append(is, c.Title)
 			}
 		}
 		if !slices.Equal(is, checks) {

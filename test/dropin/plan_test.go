@@ -14,6 +14,7 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/desk/cli"
 	"github.com/nadra-dev/nadra/internal/desk/upgrade"
+	"github.com/nadra-dev/nadra/pkg/translate"
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
@@ -37,12 +38,12 @@ func TestUpgradePlan(t *testing.T) {
 	before := f.Kubectl("get", "nodes,namespaces,pods", "-A", "-o", "jsonpath={range .items[*]}{.metadata.uid} {.metadata.labels}{\"\\n\"}{end}")
 
 	plan, code := f.plan()
-	if code != cli.CodeBlockers || !slices.ContainsFunc(plan.Problems, func(p upgrade.Problem) bool { return p.Code == upgrade.CodeMultus }) {
-		t.Fatalf("exit code %d, problems %+v: Multus is no DaemonSet here, which must be reported", code, plan.Problems)
+	if code != cli.CodeBlockers || !slices.ContainsFunc(plan.Findings, func(p translate.Finding) bool { return p.Code == upgrade.CodeMultus }) {
+		t.Fatalf("exit code %d, problems %+v: Multus is no DaemonSet here, which must be reported", code, plan.Findings)
 	}
 	plan, code = f.plan("--multus", "kube-system/kube-multus-ds")
 	if code != cli.CodeOK || plan.Summary.Blockers > 0 {
-		t.Fatalf("exit code %d, problems %+v", code, plan.Problems)
+		t.Fatalf("exit code %d, problems %+v", code, plan.Findings)
 	}
 	app := []upgrade.WorkloadPods{{Workload: upgrade.Workload{Kind: "Deployment", Namespace: f.NS, Name: "app"}, Pods: 2}}
 	isWave := func(want upgrade.NodeShare) {
@@ -57,15 +58,15 @@ func TestUpgradePlan(t *testing.T) {
 	f.Kubectl("create", "poddisruptionbudget", "app", "--selector=app=app", "--min-available=2")
 	f.Kubectl("wait", "--for=jsonpath={.status.currentHealthy}=2", "poddisruptionbudget/app", "--timeout=60s")
 	if plan, code = f.plan("--multus", "kube-system/kube-multus-ds"); code != cli.CodeOK {
-		t.Errorf("exit code %d, problems %+v, want no blocker", code, plan.Problems)
+		t.Errorf("exit code %d, problems %+v, want no blocker", code, plan.Findings)
 	}
 	plan, code = f.plan("--multus", "kube-system/kube-multus-ds", "--drain")
 	isWave(upgrade.NodeShare{Name: f.multus.Name(), Evicts: app})
-	ofBudget := func(p upgrade.Problem) bool {
-		return p.Severity == upgrade.Blocker && p.Code == upgrade.CodeBudget && strings.Contains(p.Object, f.NS+"/app")
+	ofBudget := func(p translate.Finding) bool {
+		return p.Severity == translate.Blocker && p.Code == upgrade.CodeBudget && p.Object.Namespace == f.NS && p.Object.Name == "app"
 	}
-	if code != cli.CodeBlockers || plan.Summary.Blockers != 1 || !slices.ContainsFunc(plan.Problems, ofBudget) {
-		t.Errorf("exit code %d, problems %+v, want the budget as the only blocker", code, plan.Problems)
+	if code != cli.CodeBlockers || plan.Summary.Blockers != 1 || !slices.ContainsFunc(plan.Findings, ofBudget) {
+		t.Errorf("exit code %d, problems %+v, want the budget as the only blocker", code, plan.Findings)
 	}
 	f.Kubectl("delete", "poddisruptionbudget", "app")
 

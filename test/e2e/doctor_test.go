@@ -14,6 +14,7 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/desk/cli"
 	"github.com/nadra-dev/nadra/internal/desk/doctor"
+	"github.com/nadra-dev/nadra/pkg/translate"
 	"github.com/nadra-dev/nadra/test/cluster"
 	"github.com/nadra-dev/nadra/test/lab"
 )
@@ -31,7 +32,7 @@ func TestDoctor(t *testing.T) {
 	_, err := f.Cluster.Kubectl(f.Ctx, "-n", "nadra", "rollout", "status", "daemonset/nadra-node", "--timeout=60s")
 	f.Must(err)
 	outside := f.doctor()
-	for id, want := range map[string]doctor.Status{
+	for id, want := range map[string]translate.Severity{
 		"kubernetes-version": doctor.OK, "dra-api": doctor.OK, "nadra-driver": doctor.OK,
 		"kubelet-version": doctor.OK, "kernel-version": doctor.OK, "topology-manager": doctor.OK, "multus": doctor.OK,
 		"nri": doctor.Unknown, "cdi": doctor.Unknown, "cni-plugins": doctor.Unknown,
@@ -41,7 +42,7 @@ func TestDoctor(t *testing.T) {
 
 	inside := f.doctor("--probe")
 	for id, want := range map[string]struct {
-		status doctor.Status
+		status translate.Severity
 		detail string
 	}{
 		"nri":                 {doctor.OK, runtimeNames[f.node.Runtime().Name()]},
@@ -50,8 +51,8 @@ func TestDoctor(t *testing.T) {
 		"cni-configuration":   {doctor.OK, f.at.CNIConfig + "/"},
 		"network-plugins":     {doctor.OK, ""},
 		"cni-plugins":         {doctor.OK, "plugins"},
-		"masters":             {doctor.Note, "lan-of-others"},
-		"network-masters":     {doctor.Warning, "lan-of-others"},
+		"masters":             {translate.Info, "lan-of-others"},
+		"network-masters":     {translate.Warning, "lan-of-others"},
 	} {
 		f.Must(hasCheck(inside, id, want.status, want.detail))
 	}
@@ -89,13 +90,13 @@ func (f *fixture) doctor(args ...string) *doctor.Report {
 }
 
 // hasCheck returns an error unless the first check with an ID has a status and a detail.
-func hasCheck(r *doctor.Report, id string, status doctor.Status, detail string) error {
+func hasCheck(r *doctor.Report, id string, status translate.Severity, detail string) error {
 	for _, c := range r.Checks {
-		if c.ID != id {
+		if c.Title != id {
 			continue
 		}
-		if c.Status != status || !strings.Contains(c.What, detail) {
-			return fmt.Errorf("%s: %s %q, want %s %q", id, c.Status, c.What, status, detail)
+		if c.Severity != status || !strings.Contains(c.Message, detail) {
+			return fmt.Errorf("%s: %s %q, want %s %q", id, c.Severity, c.Message, status, detail)
 		}
 		return nil
 	}

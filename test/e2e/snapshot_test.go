@@ -24,6 +24,7 @@ import (
 	"github.com/nadra-dev/nadra/internal/desk/canary"
 	"github.com/nadra-dev/nadra/internal/desk/cli"
 	"github.com/nadra-dev/nadra/internal/desk/snapshot"
+	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
 const (
@@ -173,7 +174,7 @@ func (s *snapshots) same() {
 	if !bytes.Equal(taken.ReplaceAll(one, nil), taken.ReplaceAll(two, nil)) {
 		s.Errorf("they differ:\n%s\n%s", one, two)
 	}
-	if r := s.verify(cli.CodeOK, "--probe", "--strict"); r.Summary.Total() != 0 || r.Summary.Pods != 3 || r.Summary.Interfaces != 3 {
+	if r := s.verify(cli.CodeOK, "--probe", "--strict"); r.Summary.Findings.Total() != 0 || r.Summary.Pods != 3 || r.Summary.Interfaces != 3 {
 		s.Errorf("summary %+v", r.Summary)
 	}
 }
@@ -219,23 +220,23 @@ func (s *snapshots) recreated() {
 	s.Kubectl("-n", s.NS, "rollout", "status", "deployment/web", "--timeout=120s")
 	s.webRuns(2)
 	r := s.verify(cli.CodeOK, "--probe", "--fail-on", "warning")
-	if r.Summary.Blocker+r.Summary.Warning > 0 || r.Summary.Expected == 0 || r.Summary.Pods != 3 || r.Now.Observed != 3 {
+	if r.Summary.Findings.Blocker+r.Summary.Findings.Warning > 0 || r.Summary.Findings.Info == 0 || r.Summary.Pods != 3 || r.Now.Observed != 3 {
 		s.Errorf("summary %+v of %+v", r.Summary, r.Now)
 	}
 	for _, d := range r.Differences {
-		if d.Pod == "named" && (d.Code == snapshot.MACOther || d.Code == snapshot.AddressOther) {
+		if d.Object.Name == "named" && (d.Code == snapshot.MACOther || d.Code == snapshot.AddressOther) {
 			s.Errorf("a requested value differs: %s", d.Message)
 		}
 	}
 	s.verify(cli.CodeWarnings, "--probe", "--strict")
 	// Without the nodes' facts the result is the same, with one more warning.
-	if r := s.verify(cli.CodeOK); r.Summary.Warning != 1 || !hasCode(r, snapshot.NotCompared, "") {
+	if r := s.verify(cli.CodeOK); r.Summary.Findings.Warning != 1 || !hasCode(r, snapshot.NotCompared, "") {
 		s.Errorf("from outside: %+v", r.Summary)
 	}
 }
 
-func hasCode(r *snapshot.Report, code snapshot.Code, pod string) bool {
-	return slices.ContainsFunc(r.Differences, func(d snapshot.Difference) bool { return d.Code == code && (pod == "" || d.Pod == pod) })
+func hasCode(r *snapshot.Report, code translate.Code, pod string) bool {
+	return slices.ContainsFunc(r.Differences, func(d snapshot.Difference) bool { return d.Code == code && (pod == "" || d.Object.Name == pod) })
 }
 
 func (s *snapshots) changed() {
@@ -245,14 +246,14 @@ func (s *snapshots) changed() {
 	s.webRuns(1)
 	s.Kubectl("-n", s.NS, "patch", "net-attach-def", "fixed", "--type=merge", "-p", `{"spec":{"config":"{\"cniVersion\":\"1.0.0\",\"type\":\"macvlan\",\"master\":\"lan-snap\"}"}}`) // no other pod uses it
 	r := s.verify(cli.CodeBlockers, "--probe")
-	for code, pod := range map[snapshot.Code]string{
+	for code, pod := range map[translate.Code]string{
 		snapshot.Renamed: "named", snapshot.MACLost: "named", snapshot.AddressLost: "named", snapshot.PodMissing: "", snapshot.NADOther: "",
 	} {
 		if !hasCode(r, code, pod) {
 			s.Errorf("%s is not reported", code)
 		}
 	}
-	s.Must(matches(regexp.MustCompile(`(?m)^snap +po/named +named +NADRA-V12 +blocker +.*\bn3\b.*\bn9\b`),
+	s.Must(matches(regexp.MustCompile(`(?m)^snap +po/named +named +NADRA-412 +blocker +.*\bn3\b.*\bn9\b`),
 		s.run(cli.CodeBlockers, "verify", "--against", s.file("before.json"), "--probe")))
 }
 

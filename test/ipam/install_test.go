@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/nadra-dev/nadra/internal/desk/doctor"
+	"github.com/nadra-dev/nadra/pkg/translate"
 	"github.com/nadra-dev/nadra/test/cluster"
 	"github.com/nadra-dev/nadra/test/lab"
 )
@@ -132,7 +133,7 @@ var getPods = regexp.MustCompile("(?s)```sh\n *(kubectl patch clusterrole .*?)``
 // address while Multus or nadra attaches it. doctor must warn of this before, and not
 // after.
 func letGetPods(ctx context.Context) error {
-	if err := doctorSays(ctx, doctor.Warning, "get pods"); err != nil {
+	if err := doctorSays(ctx, translate.Warning, "get pods"); err != nil {
 		return fmt.Errorf("asking doctor of whereabouts' own manifest: %w", err)
 	}
 	page, err := os.ReadFile(filepath.Join(lab.Root(), "docs", "cni", "whereabouts.md"))
@@ -146,7 +147,7 @@ func letGetPods(ctx context.Context) error {
 	if _, err := theLab.Cluster.ControlPlane().Exec(ctx, "sh", "-c", string(command[1])); err != nil {
 		return fmt.Errorf("running the command of docs/cni/whereabouts.md: %w", err)
 	}
-	if err := doctorSays(ctx, doctor.Note, ""); err != nil {
+	if err := doctorSays(ctx, translate.Info, ""); err != nil {
 		return fmt.Errorf("asking doctor after the command of docs/cni/whereabouts.md: %w", err)
 	}
 	return nil
@@ -154,7 +155,7 @@ func letGetPods(ctx context.Context) error {
 
 // doctorSays waits until doctor's check of whereabouts has a status and a text. The API
 // server lists new CRDs, and applies new rights, a moment after it has accepted them.
-func doctorSays(ctx context.Context, status doctor.Status, what string) error {
+func doctorSays(ctx context.Context, status translate.Severity, what string) error {
 	return lab.Eventually(ctx, 30*time.Second, func(ctx context.Context) error {
 		node := theLab.Cluster.ControlPlane()
 		cmd := node.Command(ctx, lab.Built("kubectl-nadra"), "doctor", "-o", "json", "--kubeconfig", theLab.Cluster.Kubeconfig())
@@ -167,10 +168,10 @@ func doctorSays(ctx context.Context, status doctor.Status, what string) error {
 		if err := json.Unmarshal(out.Bytes(), &r); err != nil {
 			return fmt.Errorf("reading doctor's report: %w: %s", err, errs.String())
 		}
-		is := func(c doctor.Check) bool { return c.ID == "whereabouts" }
+		is := func(c doctor.Check) bool { return c.Title == "whereabouts" }
 		if i := slices.IndexFunc(r.Checks, is); i < 0 {
 			return errors.New("doctor has no check of whereabouts")
-		} else if c := r.Checks[i]; c.Status != status || !strings.Contains(c.What, what) {
+		} else if c := r.Checks[i]; c.Severity != status || !strings.Contains(c.Message, what) {
 			return fmt.Errorf("doctor's check of whereabouts is %+v, want %s and %q", c, status, what)
 		}
 		return nil

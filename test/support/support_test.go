@@ -66,12 +66,12 @@ func TestTable(t *testing.T) {
 			}
 		}
 		for _, said := range doctor.Diagnose(cluster) {
-			if said.ID != check.id {
+			if said.Title != check.id {
 				continue
 			}
-			row, found := Find(c, said.Object)
-			if want := cmp.Or(row.Doctor, "ok"); !found || string(said.Status) != want {
-				t.Fatalf("%s %s: doctor says %s, the row %q says %s", c, said.Object, said.Status, row.Name(), want)
+			row, found := Find(c, said.Object.Name)
+			if want := cmp.Or(row.Doctor, "ok"); !found || string(said.Severity) != want {
+				t.Fatalf("%s %s: doctor says %s, the row %q says %s", c, said.Object.Name, said.Severity, row.Name(), want)
 			}
 		}
 	}

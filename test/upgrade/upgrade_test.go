@@ -89,10 +89,10 @@ func TestUpgrade(t *testing.T) {
 		t.Errorf("Multus' DaemonSet has %q, and was without affinity and with RollingUpdate", strategy)
 	}
 
-	f.refused(upgrade.CodePodOfMultus, "upgrade", "finish", "--remove-multus", "--yes")
+	f.refused(string(upgrade.CodePodOfMultus), "upgrade", "finish", "--remove-multus", "--yes")
 	f.nadra("upgrade", "run", "-f", plan, "--yes")
 	f.served(v1alpha1.OwnerNadra, f.nodes()...)
-	f.refused(upgrade.CodeDefault, "upgrade", "finish", "--remove-multus", "--yes") // the controller leaves pods to Multus
+	f.refused(string(upgrade.CodeDefault), "upgrade", "finish", "--remove-multus", "--yes") // the controller leaves pods to Multus
 	f.makeDefault()
 	f.refused("--default-owner=nadra", "upgrade", "rollback", "--all", "--yes") // pods would come back as nadra's
 	f.write("When nadra serves all nodes, and new pods by default:")

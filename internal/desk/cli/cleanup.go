@@ -11,6 +11,7 @@ import (
 	"github.com/nadra-dev/nadra/internal/desk/cleanup"
 	"github.com/nadra-dev/nadra/internal/desk/doctor"
 	"github.com/nadra-dev/nadra/internal/desk/report"
+	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
 const cleanupHelp = `Find orphans, which deleted pods have left behind, and free them with --apply:
@@ -149,7 +150,7 @@ func (o *cleanupOptions) report(r cleanup.Report) error {
 			left++
 		}
 	}
-	return o.failOn.verdict(left, 0)
+	return o.failOn.verdict(translate.Counts{Warning: left})
 }
 
 // cleaner returns the cleaner for the flags.

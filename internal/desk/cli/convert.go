@@ -101,9 +101,9 @@ func (o *convertOptions) run(ctx context.Context) error {
 		return err
 	}
 	printFindings(o.app.ErrOut, result.Findings, o.quiet)
-	warnings, blockers := count(result.Findings, translate.Warning), count(result.Findings, translate.Blocker)
+	n := translate.Count(result.Findings)
 	if o.strict {
-		if err := verdict(failWarning, warnings, blockers); err != nil {
+		if err := verdict(failWarning, n); err != nil {
 			_, _ = fmt.Fprintln(o.app.ErrOut, "Nothing was written because of --strict.")
 			return err
 		}
@@ -117,7 +117,7 @@ func (o *convertOptions) run(ctx context.Context) error {
 	if !o.quiet {
 		_, _ = fmt.Fprintln(o.app.ErrOut, summary(result))
 	}
-	return o.failOn.verdict(warnings, blockers)
+	return o.failOn.verdict(n)
 }
 
 // converted reads the input and converts it.

@@ -98,7 +98,7 @@ func (o *doctorOptions) run(ctx context.Context) error {
 	if err := report.Doctor.Write(o.Out, o.format.value, r); err != nil {
 		return err
 	}
-	return o.failOn.verdict(r.Summary.Warning, r.Summary.Blocker)
+	return o.failOn.verdict(r.Summary.Findings)
 }
 
 // capabilities reads the facts from the file or the cluster.

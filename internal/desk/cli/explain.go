@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nadra-dev/nadra/internal/desk/doctor"
 	"github.com/nadra-dev/nadra/internal/desk/report"
 	"github.com/nadra-dev/nadra/internal/desk/snapshot"
 	"github.com/nadra-dev/nadra/internal/desk/upgrade"
@@ -16,8 +17,8 @@ import (
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-const explainHelp = `Explain a code: a finding (NADRA-001), a difference (NADRA-V01), an obstacle to an
-upgrade (NADRA-U01), or a reason (PluginTimeout), which events, conditions and
+const explainHelp = `Explain a code: a finding (NADRA-001), an obstacle to an upgrade (NADRA-301), a
+difference (NADRA-401), or a reason (PluginTimeout), which events, conditions and
 refusals show in brackets.
 
 For a pod of the live cluster, show the first step from its networks to its
@@ -44,7 +45,7 @@ func (a *app) explain() *cobra.Command {
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			var codes []string
 			for _, r := range allRules() {
-				codes = append(codes, r.code+"\t"+r.title)
+				codes = append(codes, string(r.Code)+"\t"+r.Title)
 			}
 			for _, e := range reason.All() {
 				codes = append(codes, string(e.Code)+"\t"+e.Meaning)
@@ -72,30 +73,16 @@ func (a *app) explain() *cobra.Command {
 	return command
 }
 
-// rule is the rule of a finding, a difference, or an obstacle to an upgrade.
-type rule struct{ code, severity, title, what, why, fix, anchor string }
-
-// allRules returns the rules of findings, of differences, and of upgrades. The last have no
-// severity and no fix of their own: a plan has both for each object.
-func allRules() []rule {
-	var out []rule
-	for _, r := range translate.Rules() {
-		out = append(out, rule{string(r.Code), string(r.Severity), r.Title, r.What, r.Why, r.Fix, r.Code.Anchor()})
-	}
-	for _, r := range snapshot.Rules() {
-		out = append(out, rule{string(r.Code), string(r.Severity), r.Title, r.What, r.Why, r.Fix, r.Code.Anchor()})
-	}
-	for _, r := range upgrade.Rules() {
-		out = append(out, rule{code: r.Code, severity: "upgrade", title: r.Title, why: r.Why, anchor: r.Anchor()})
-	}
-	return out
+// allRules returns the rules of all findings, sorted by code.
+func allRules() []translate.Rule {
+	return slices.Concat(translate.Rules(), doctor.Rules(), upgrade.Rules(), snapshot.Rules())
 }
 
 // listCodes lists the codes of rules, and then those of reasons.
 func listCodes(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, r := range allRules() {
-		fmt.Fprintf(t, "%s\t%s\t%s\n", r.code, r.severity, r.title)
+		fmt.Fprintf(t, "%s\t%s\t%s\n", r.Code, r.Severity, r.Title)
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -114,7 +101,7 @@ func explainCode(w io.Writer, text string) error {
 		return explainReason(w, reason.All()[i])
 	}
 	all := allRules()
-	i := slices.IndexFunc(all, func(r rule) bool { return strings.EqualFold(r.code, code) || sameNumber(r.code, code) })
+	i := slices.IndexFunc(all, func(r translate.Rule) bool { return r.Code == codeOf(code) })
 	if i < 0 {
 		var reasons []string
 		for _, e := range reason.All() {
@@ -126,18 +113,23 @@ func explainCode(w io.Writer, text string) error {
 		return fmt.Errorf("explaining %q: neither a code nor TYPE/NAME: kubectl nadra explain lists all codes", text)
 	}
 	r := all[i]
-	return writeParts(w, fmt.Sprintf("%s (%s): %s", r.code, r.severity, r.title), r.anchor,
-		part{"What", r.what}, part{"Why", r.why}, part{"Fix", r.fix})
+	return writeParts(w, fmt.Sprintf("%s (%s): %s", r.Code, r.Severity, r.Title), r.Code.Anchor(),
+		part{"What", r.What}, part{"Why", r.Why}, part{"Fix", r.Fix})
 }
 
-// sameNumber reports whether two codes differ in case and in zeros before their numbers alone, such as
-// NADRA-016 and nadra-16.
-func sameNumber(a, b string) bool {
-	short := func(code string) string {
-		at := strings.LastIndexAny(code, "-VvUu") + 1
-		return strings.ToUpper(code[:at]) + strings.TrimLeft(code[at:], "0")
+// codeOf returns the code that somebody means: in any case, without the zeros before its number, or as it was called
+// until version 0.3: NADRA-U01 for NADRA-301, and NADRA-V01 for NADRA-401.
+func codeOf(text string) translate.Code {
+	prefix, number, found := strings.Cut(strings.ToUpper(text), "-")
+	if !found || number == "" {
+		return translate.Code(text)
 	}
-	return short(a) == short(b)
+	for older, hundreds := range map[string]string{"U": "3", "V": "4"} {
+		if rest, found := strings.CutPrefix(number, older); found {
+			number = hundreds + strings.Repeat("0", max(0, 2-len(rest))) + rest
+		}
+	}
+	return translate.Code(prefix + "-" + strings.Repeat("0", max(0, 3-len(number))) + number)
 }
 
 // explainReason explains the code of a reason.

@@ -29,30 +29,19 @@ func (f *failOn) addFlag(flags *pflag.FlagSet) {
 }
 
 // verdict returns an error with the exit code, or nil.
-func (f failOn) verdict(warnings, blockers int) error { return verdict(f.value, warnings, blockers) }
+func (f failOn) verdict(n translate.Counts) error { return verdict(f.value, n) }
 
 // verdict returns an error with the exit code for the lowest severity that has one, or nil.
-func verdict(lowest string, warnings, blockers int) error {
+func verdict(lowest string, n translate.Counts) error {
 	switch {
 	case lowest == failNever:
 		return nil
-	case blockers > 0:
+	case n.Blocker > 0:
 		return exitError(CodeBlockers)
-	case lowest == failWarning && warnings > 0:
+	case lowest == failWarning && n.Warning > 0:
 		return exitError(CodeWarnings)
 	}
 	return nil
-}
-
-// count returns the number of findings with a severity.
-func count(findings []translate.Finding, severity translate.Severity) int {
-	n := 0
-	for _, f := range findings {
-		if f.Severity == severity {
-			n++
-		}
-	}
-	return n
 }
 
 // printFindings prints a line for each finding, and the meaning of each code once.

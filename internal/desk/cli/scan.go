@@ -106,7 +106,7 @@ func (o *scanOptions) run(ctx context.Context) error {
 	if err := report.Scan.Write(onTerminal(o.app.Out), o.format.value, r); err != nil {
 		return err
 	}
-	return o.failOn.verdict(r.Summary.Findings.Warning, r.Summary.Findings.Blocker)
+	return o.failOn.verdict(r.Summary.Findings)
 }
 
 // terminal is a terminal with its width.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/desk/doctor"
 	"github.com/nadra-dev/nadra/internal/desk/upgrade"
+	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
 const upgradeFinishHelp = `Check that nothing needs Multus any more: nadra owns all nodes, it has adopted what
@@ -73,7 +74,7 @@ func (o *runFlags) finish(ctx context.Context, multus []string, remove bool) err
 		}
 	}
 	if len(needs) > 0 {
-		p.printProblems(&upgrade.Plan{Problems: needs})
+		p.printProblems(&upgrade.Plan{Findings: needs})
 		_, _ = fmt.Fprintln(o.ErrOut, "refused: Multus is needed")
 		return exitError(CodeRefused)
 	}
@@ -93,7 +94,7 @@ func (o *runFlags) finish(ctx context.Context, multus []string, remove bool) err
 
 // notAdopted returns a problem for each node on which nadra has not adopted all that Multus has
 // attached.
-func (o *runFlags) notAdopted(ctx context.Context, nodes []string) ([]upgrade.Problem, error) {
+func (o *runFlags) notAdopted(ctx context.Context, nodes []string) ([]translate.Finding, error) {
 	store, err := o.store()
 	if err != nil {
 		return nil, err

@@ -87,7 +87,7 @@ func (o *planOptions) run(ctx context.Context) error {
 		return err
 	}
 	o.printProblems(plan)
-	return o.failOn.verdict(plan.Summary.Warnings, plan.Summary.Blockers)
+	return o.failOn.verdict(translate.Count(plan.Findings))
 }
 
 // plan makes a plan for the cluster, or reads the one of --from.
@@ -199,11 +199,11 @@ func (o *planOptions) facts(ctx context.Context) (upgrade.Facts, error) {
 	facts := objects.Facts(o.DomainLabel, multus)
 	facts.Source = caps.Source
 	for _, check := range doctor.NewReport(caps).Checks {
-		if check.Status == doctor.Blocker {
-			facts.Doctor = append(facts.Doctor, strings.TrimSpace(check.ID+" "+check.Object)+": "+check.What)
+		if check.Severity == translate.Blocker {
+			facts.Doctor = append(facts.Doctor, strings.TrimSpace(check.Title+" "+check.Object.String())+": "+check.Message)
 		}
-		if check.ID == doctor.CheckReaders && check.Status == doctor.Warning {
-			facts.Blind = append(facts.Blind, upgrade.Blind{Object: check.Object, What: check.What, Do: check.Do})
+		if check.Code == doctor.ProgramsThatRead && check.Severity == translate.Warning {
+			facts.Blind = append(facts.Blind, check)
 		}
 	}
 	scanned, err := o.scanned(ctx, facts.BesideMultus)
@@ -250,15 +250,15 @@ func (o *planOptions) multusOf(caps doctor.Capabilities) ([]upgrade.MultusRef, e
 
 // printProblems prints a plan's obstacles on standard error.
 func (o *planOptions) printProblems(p *upgrade.Plan) {
-	for _, problem := range p.Problems {
-		if o.quiet && problem.Severity != upgrade.Blocker || problem.Severity == upgrade.Note {
+	for _, problem := range p.Findings {
+		if o.quiet && problem.Severity != translate.Blocker || problem.Severity == translate.Info {
 			continue
 		}
 		about := ""
-		if problem.Object != "" {
-			about = problem.Object + ": "
+		if problem.Object.Name != "" {
+			about = problem.Object.String() + ": "
 		}
-		_, _ = fmt.Fprintf(o.ErrOut, "%s %s: %s%s\n  %s\n", problem.Severity, problem.Code, about, problem.What, problem.Do)
+		_, _ = fmt.Fprintf(o.ErrOut, "%s %s: %s%s\n  %s\n", problem.Severity, problem.Code, about, problem.Message, problem.Fix)
 	}
 	if !o.quiet {
 		_, _ = fmt.Fprintln(o.ErrOut, p.Summary)

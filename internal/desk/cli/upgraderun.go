@@ -19,6 +19,7 @@ import (
 	"github.com/nadra-dev/nadra/internal/desk/doctor"
 	"github.com/nadra-dev/nadra/internal/desk/upgrade"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
+	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
 const upgradeRunHelp = `Run a plan, one wave at a time. nadra becomes the owner of the wave's namespaces.
@@ -290,13 +291,13 @@ func (o *runFlags) refuseBlocked(ctx context.Context, plan *upgrade.Plan) error 
 		return err
 	}
 	now := upgrade.Check(plan, facts)
-	blocked := slices.DeleteFunc(now, func(p upgrade.Problem) bool {
-		return p.Severity != upgrade.Blocker || o.force && p.Code == upgrade.CodeBare
+	blocked := slices.DeleteFunc(now, func(p translate.Finding) bool {
+		return p.Severity != translate.Blocker || o.force && p.Code == upgrade.CodeBare
 	})
 	if len(blocked) == 0 {
 		return nil
 	}
-	p.printProblems(&upgrade.Plan{Problems: blocked})
+	p.printProblems(&upgrade.Plan{Findings: blocked})
 	_, _ = fmt.Fprintln(o.ErrOut, "refused: the plan has blockers")
 	return exitError(CodeRefused)
 }

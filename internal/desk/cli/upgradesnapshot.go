@@ -8,6 +8,7 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/desk/snapshot"
 	"github.com/nadra-dev/nadra/internal/desk/upgrade"
+	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
 // snapshots returns the functions that record and compare the networks of a namespace's pods.
@@ -44,8 +45,8 @@ func compareSnapshots(before, now []byte) error {
 	}
 	var lost []string
 	for _, d := range r.Differences {
-		if d.Severity == snapshot.Blocker {
-			lost = append(lost, strings.TrimSpace(fmt.Sprintf("%s pod %s/%s %s: %s", d.Code, d.Namespace, d.Pod, d.Interface, d.Message)))
+		if d.Severity == translate.Blocker {
+			lost = append(lost, fmt.Sprintf("%s %s %s: %s", d.Code, d.Object, d.Interface, d.Message))
 		}
 	}
 	if len(lost) == 0 {

@@ -4,20 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/nadra-dev/nadra/internal/desk/report"
 	"github.com/nadra-dev/nadra/internal/desk/snapshot"
 	"github.com/nadra-dev/nadra/internal/desk/source"
+	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
 const verifyHelp = `Compare the networks of pods with an earlier snapshot, or test networks by canaries.
 
 With --against, compare the cluster with an earlier kubectl nadra snapshot, or with
 --now two snapshots. Pods match by name, or otherwise by their workload and ordinal
-(for a DaemonSet, their node). A difference is expected (a pod was recreated), a
+(for a DaemonSet, their node). A difference is info (a pod was recreated), a
 warning, or a blocker: the pod lacks something that it had. kubectl nadra explain
 explains each code.
 
@@ -32,7 +32,7 @@ const verifyExamples = `  # the difference after the migration, with pods on the
   # in a pipeline
   kubectl nadra verify --against before.json --now after.json --fail-on warning
   # ignore intended changes
-  kubectl nadra verify --against before.json --ignore NADRA-V02,NADRA-V61
+  kubectl nadra verify --against before.json --ignore NADRA-402,NADRA-461
   # test all networks of a namespace, or one network on some nodes
   kubectl nadra verify --canary -n core5g --dry-run
   kubectl nadra verify --canary --nad core5g/n3 --node worker-1,worker-2`
@@ -43,6 +43,7 @@ type verifyOptions struct {
 	nodes        []string
 	look         nodeFlags
 	ignore       []string
+	ignored      []translate.Code
 	strict       bool
 	format       formatFlag
 	failOn       failOn
@@ -65,7 +66,7 @@ func (a *app) verify() *cobra.Command {
 	flags.StringVar(&o.now, "now", "", "second snapshot, to compare instead of the live cluster")
 	flags.StringSliceVar(&o.nodes, "node", nil, "compare only pods that are, or were, on these nodes; with --canary, run canaries only there")
 	flags.StringSliceVar(&o.ignore, "ignore", nil, "codes of differences to ignore")
-	flags.BoolVar(&o.strict, "strict", false, "also count expected differences: exit code 2 if there are any")
+	flags.BoolVar(&o.strict, "strict", false, "also count differences of severity info: exit code 2 if there are any")
 	o.format.addFlag(command, report.Verify.Names())
 	flags.BoolVarP(&o.quiet, "quiet", "q", false, "print no progress")
 	o.look.add(flags, false)
@@ -85,11 +86,12 @@ func (o *verifyOptions) check() error {
 	case !o.canary.on && o.canary.set():
 		return errors.New("-l, --nad, --canary-namespace, --canary-timeout, --parallel, --per-node and --dry-run need --canary: leave them out with --against")
 	}
-	for i, text := range o.ignore {
-		o.ignore[i] = strings.ToUpper(text)
-		if _, found := snapshot.RuleOf(snapshot.Code(o.ignore[i])); !found {
+	for _, text := range o.ignore {
+		code := codeOf(text)
+		if _, found := snapshot.RuleOf(code); !found {
 			return fmt.Errorf("reading --ignore: there is no code %q: kubectl nadra explain lists all", text)
 		}
+		o.ignored = append(o.ignored, code)
 	}
 	if o.canary.on {
 		return o.canary.check()
@@ -112,10 +114,7 @@ func (o *verifyOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	options := snapshot.Options{Nodes: o.nodes, Namespace: *o.cluster.Namespace}
-	for _, code := range o.ignore {
-		options.Ignore = append(options.Ignore, snapshot.Code(code))
-	}
+	options := snapshot.Options{Nodes: o.nodes, Namespace: *o.cluster.Namespace, Ignore: o.ignored}
 	r, err := snapshot.Compare(was, now, options)
 	if err != nil {
 		return err
@@ -123,10 +122,12 @@ func (o *verifyOptions) run(ctx context.Context) error {
 	if err := report.Verify.Write(o.Out, o.format.value, r); err != nil {
 		return err
 	}
+	n := r.Summary.Findings
 	if o.strict && o.failOn.value != failNever {
-		return verdict(failWarning, r.Summary.Warning+r.Summary.Expected, r.Summary.Blocker)
+		n.Warning += n.Info
+		return verdict(failWarning, n)
 	}
-	return o.failOn.verdict(r.Summary.Warning, r.Summary.Blocker)
+	return o.failOn.verdict(n)
 }
 
 // readNow reads the file of --now, or takes a snapshot of the same part of the live cluster.

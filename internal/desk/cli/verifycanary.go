@@ -12,6 +12,7 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/desk/canary"
 	"github.com/nadra-dev/nadra/internal/desk/report"
+	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
 // canaryFlags are the flags of verify --canary.
@@ -115,5 +116,5 @@ func (o *verifyOptions) runCanaries(ctx context.Context) error {
 	if err := report.Canary.Write(o.Out, o.format.value, r); err != nil {
 		return err
 	}
-	return o.failOn.verdict(r.Summary.Warning, r.Summary.Blocker)
+	return o.failOn.verdict(translate.Counts{Warning: r.Summary.Warning, Blocker: r.Summary.Blocker})
 }

@@ -4,111 +4,101 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-// Status is the outcome of a check.
-type Status string
-
-// The outcomes, the mildest first. A check that is Unknown describes what it needs.
+// Severities of checks that found nothing. A check that is Unknown describes what it needs.
 const (
-	OK      Status = "ok"
-	Note    Status = "note"
-	Unknown Status = "unknown"
-	Warning Status = "warning"
-	Blocker Status = "blocker"
+	OK      translate.Severity = "ok"
+	Unknown translate.Severity = "unknown"
+
+	blocker, warning, info = translate.Blocker, translate.Warning, translate.Info
 )
 
-// Areas of checks, in the order of the report.
-const (
-	AreaNadra   = "nadra"
-	AreaCluster = "cluster"
-	AreaNode    = "node"
-	AreaMultus  = "multus"
-	AreaPods    = "pods"
-	AreaIPAM    = "ipam"
-)
-
-// Check is the result of a check.
-type Check struct {
-	// ID names the check. It never changes.
-	ID   string `json:"id"`
-	Area string `json:"area"`
-	// Object is the node or the workload, if the check is about one.
-	Object string `json:"object,omitempty"`
-	Status Status `json:"status"`
-	// What is the observation.
-	What string `json:"what"`
-	// Why is the reason for the check. It is empty if the check is OK.
-	Why string `json:"why,omitempty"`
-	// Do is the remedy. It is empty if the check is OK.
-	Do string `json:"do,omitempty"`
-}
+// Check is the result of a check. Its title names the check; Why and Fix are empty if it is OK.
+type Check = translate.Finding
 
 // rule is one check, either of the cluster, of each node, or of each of some other objects.
 type rule struct {
-	id, area string
-	needs    []string // the parts without which it is unknown
-	why      string   // the reason for the check
-	cluster  func(*Capabilities) finding
-	node     func(*Capabilities, *Node) finding
-	objects  func(*Capabilities) []aboutObject
+	code    translate.Code
+	name    string             // a name never changes
+	worst   translate.Severity // that it may have
+	why     string             // the reason for the check
+	needs   []string           // the parts without which it is unknown
+	cluster func(*Capabilities) result
+	node    func(*Capabilities, *Node) result
+	objects func(*Capabilities) []aboutObject
 }
 
-// aboutObject is a finding about an object.
+// aboutObject is a result about an object, or about none.
 type aboutObject struct {
-	object string
-	finding
+	object translate.ObjectRef
+	result
 }
 
-// finding is the result of a rule.
-type finding struct {
-	status   Status
+// result is the result of a rule.
+type result struct {
+	severity translate.Severity
 	what, do string
 	skip     bool // the rule does not apply
 }
 
-var nothing = finding{skip: true}
+var nothing = result{skip: true}
 
-// fine returns the finding of a check that passes.
-func fine(format string, args ...any) finding {
-	return finding{status: OK, what: fmt.Sprintf(format, args...)}
+// fine returns the result of a check that passes.
+func fine(format string, args ...any) result {
+	return result{severity: OK, what: fmt.Sprintf(format, args...)}
 }
 
-// found returns a finding with a remedy.
-func found(status Status, do, format string, args ...any) finding {
-	return finding{status: status, do: do, what: fmt.Sprintf(format, args...)}
+// found returns a result with a remedy.
+func found(severity translate.Severity, do, format string, args ...any) result {
+	return result{severity: severity, do: do, what: fmt.Sprintf(format, args...)}
 }
 
-// unread returns the finding for a part that could not be read.
-func unread(g *Gap) finding {
-	return finding{status: Unknown, what: g.Reason, do: g.Remedy}
+// unread returns the result for a part that could not be read.
+func unread(g *Gap) result {
+	return result{severity: Unknown, what: g.Reason, do: g.Remedy}
 }
 
-// Diagnose runs all checks. It returns their results in the order of the areas.
+// Rules returns the rules of all checks, sorted by code.
+func Rules() []translate.Rule {
+	var out []translate.Rule
+	for _, r := range rules {
+		out = append(out, r.rule())
+	}
+	return out
+}
+
+func (r rule) rule() translate.Rule {
+	return translate.Rule{Code: r.code, Severity: r.worst, Title: r.name, Why: r.why}
+}
+
+// Diagnose runs all checks. It returns their results in the order of the codes.
 func Diagnose(c Capabilities) []Check {
 	var out []Check
 	for _, r := range rules {
 		switch {
 		case r.cluster != nil:
-			out = r.appendTo(out, "", r.ofCluster(&c))
+			out = r.appendTo(out, translate.ObjectRef{}, r.ofCluster(&c))
 			continue
 		case r.objects != nil:
 			for _, f := range r.objects(&c) {
-				out = r.appendTo(out, f.object, f.finding)
+				out = r.appendTo(out, f.object, f.result)
 			}
 			continue
 		}
 		for i := range c.Nodes {
 			if n := &c.Nodes[i]; n.OS == "" || n.OS == "linux" { // the driver runs on no other
-				out = r.appendTo(out, n.Name, r.ofNode(&c, n))
+				out = r.appendTo(out, translate.ObjectRef{Kind: "Node", Name: n.Name}, r.ofNode(&c, n))
 			}
 		}
 	}
 	return out
 }
 
-// ofCluster returns the finding about the cluster.
-func (r rule) ofCluster(c *Capabilities) finding {
+// ofCluster returns the result about the cluster.
+func (r rule) ofCluster(c *Capabilities) result {
 	for _, part := range r.needs {
 		if c.gap(part, "") != nil {
 			return missing(c, part, "")
@@ -117,8 +107,8 @@ func (r rule) ofCluster(c *Capabilities) finding {
 	return r.cluster(c)
 }
 
-// ofNode returns the finding about a node.
-func (r rule) ofNode(c *Capabilities, n *Node) finding {
+// ofNode returns the result about a node.
+func (r rule) ofNode(c *Capabilities, n *Node) result {
 	unread := map[string]bool{PartNetworks: c.gap(PartNetworks, "") != nil, PartConfig: n.Config == nil, PartProbe: n.Probe == nil}
 	for _, part := range r.needs {
 		if unread[part] {
@@ -128,14 +118,15 @@ func (r rule) ofNode(c *Capabilities, n *Node) finding {
 	return r.node(c, n)
 }
 
-// appendTo appends the check of a finding, unless the rule does not apply.
-func (r rule) appendTo(checks []Check, object string, f finding) []Check {
+// appendTo appends the check of a result, unless the rule does not apply.
+func (r rule) appendTo(checks []Check, object translate.ObjectRef, f result) []Check {
 	if f.skip {
 		return checks
 	}
-	check := Check{ID: r.id, Area: r.area, Object: object, Status: f.status, What: f.what, Do: f.do}
-	if f.status != OK {
-		check.Why = r.why
+	check := translate.Finding{Code: r.code, Severity: f.severity, Object: object, Message: f.what}.WithRule(r.rule())
+	check.Fix = f.do
+	if f.severity == OK {
+		check.Why = ""
 	}
 	return append(checks, check)
 }

@@ -5,18 +5,20 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
 // missing returns the finding for a part that has no value.
-func missing(c *Capabilities, part, node string) finding {
+func missing(c *Capabilities, part, node string) result {
 	if g := c.gap(part, node); g != nil {
 		return unread(g)
 	}
-	return finding{status: Unknown, what: "it was not read", do: "Read the live cluster with this version of kubectl nadra."}
+	return result{severity: Unknown, what: "it was not read", do: "Read the live cluster with this version of kubectl nadra."}
 }
 
 // kubernetesVersion checks that the API server serves what nadra uses.
-func kubernetesVersion(c *Capabilities) finding {
+func kubernetesVersion(c *Capabilities) result {
 	if c.Server.Version == "" {
 		return missing(c, PartVersion, "")
 	}
@@ -26,8 +28,8 @@ func kubernetesVersion(c *Capabilities) finding {
 	}
 	served := cmp.Or(c.Server.Emulated, c.Server.Version)
 	judged := judgeVersion(kubernetesName, served, text, "Look at the version that the API server reports: kubectl version.")
-	if judged.status == OK && !hasSharedDevices(served) && c.Server.Gates == nil {
-		return found(Note, "Find out whether the feature gate DRAConsumableCapacity is on; the check feature-gates says what it changes.", "%s has no shared devices by default", text)
+	if judged.severity == OK && !hasSharedDevices(served) && c.Server.Gates == nil {
+		return found(info, "Find out whether the feature gate DRAConsumableCapacity is on; the check feature-gates says what it changes.", "%s has no shared devices by default", text)
 	}
 	return judged
 }
@@ -36,13 +38,13 @@ func kubernetesVersion(c *Capabilities) finding {
 var draResources = []string{"deviceclasses", "resourceclaims", "resourceclaimtemplates", "resourceslices"}
 
 // draAPI checks that the API server serves resource.k8s.io/v1.
-func draAPI(c *Capabilities) finding {
+func draAPI(c *Capabilities) result {
 	versions := c.Server.ResourceVersions
 	switch {
 	case len(versions) == 0:
-		return found(Blocker, upgradeKubernetes, "resource.k8s.io is not served")
+		return found(blocker, upgradeKubernetes, "resource.k8s.io is not served")
 	case !slices.Contains(versions, "v1"):
-		return found(Blocker, upgradeKubernetes, "resource.k8s.io is served as %s, not as v1", list(versions))
+		return found(blocker, upgradeKubernetes, "resource.k8s.io is served as %s, not as v1", list(versions))
 	}
 	var lacks []string
 	for _, r := range draResources {
@@ -51,7 +53,7 @@ func draAPI(c *Capabilities) finding {
 		}
 	}
 	if len(lacks) > 0 {
-		return found(Blocker, "Look for flags of the API server that disable resources (--runtime-config).", "resource.k8s.io/v1 lacks %s", list(lacks))
+		return found(blocker, "Look for flags of the API server that disable resources (--runtime-config).", "resource.k8s.io/v1 lacks %s", list(lacks))
 	}
 	return fine("resource.k8s.io/v1 has all resources that nadra uses")
 }
@@ -59,19 +61,19 @@ func draAPI(c *Capabilities) finding {
 // gates are the feature gates that nadra uses, with the effect of switching them off.
 var gates = []struct {
 	name    string
-	status  Status
+	status  translate.Severity
 	without string
 }{
-	{"DynamicResourceAllocation", Blocker, "nothing works"},
-	{"DRAResourceClaimDeviceStatus", Warning, "claims have no status of their devices"},
-	{"DRAConsumableCapacity", Note, "a device is a number of copies, --copies of nadra-node, and addresses are not counted: a pod stays pending if its node has no copy left, so --copies must be at least the number of attachments that the pods of a node have to the networks of one master"},
-	{"DRADeviceTaints", Note, "functions whose PF has no link are withdrawn, and the scheduler does not say why"},
-	{"ResourceHealthStatus", Note, "the status of pods lacks the health of their networks"},
-	{"DRAExtendedResource", Note, "a pool's DeviceClass does not serve requests for its extended resource"},
+	{"DynamicResourceAllocation", blocker, "nothing works"},
+	{"DRAResourceClaimDeviceStatus", warning, "claims have no status of their devices"},
+	{"DRAConsumableCapacity", info, "a device is a number of copies, --copies of nadra-node, and addresses are not counted: a pod stays pending if its node has no copy left, so --copies must be at least the number of attachments that the pods of a node have to the networks of one master"},
+	{"DRADeviceTaints", info, "functions whose PF has no link are withdrawn, and the scheduler does not say why"},
+	{"ResourceHealthStatus", info, "the status of pods lacks the health of their networks"},
+	{"DRAExtendedResource", info, "a pool's DeviceClass does not serve requests for its extended resource"},
 }
 
 // featureGates checks the feature gates of the API server.
-func featureGates(c *Capabilities) finding {
+func featureGates(c *Capabilities) result {
 	if c.Server.Gates == nil {
 		return missing(c, PartGates, "")
 	}
@@ -90,10 +92,10 @@ func featureGates(c *Capabilities) finding {
 }
 
 // order lists the outcomes, the mildest first.
-var order = []Status{OK, Note, Unknown, Warning, Blocker}
+var order = []translate.Severity{OK, info, Unknown, warning, blocker}
 
 // worse returns the worse of two outcomes.
-func worse(a, b Status) Status {
+func worse(a, b translate.Severity) translate.Severity {
 	if slices.Index(order, a) < slices.Index(order, b) {
 		return b
 	}
@@ -105,23 +107,23 @@ func componentsOf(kind string) func(*Capabilities) []aboutObject {
 	return func(c *Capabilities) (out []aboutObject) {
 		for _, one := range c.Components {
 			if one.Kind == kind {
-				out = append(out, aboutObject{"", found(Warning, componentAdvice(one.Name), "%s (%s)", one.Name, one.Where)})
+				out = append(out, aboutObject{result: found(warning, componentAdvice(one.Name), "%s (%s)", one.Name, one.Where)})
 			}
 		}
 		for _, part := range []string{PartComponents, kind} {
 			if g := c.gap(part, ""); g != nil {
-				return append(out, aboutObject{"", unread(g)})
+				return append(out, aboutObject{result: unread(g)})
 			}
 		}
 		if len(out) == 0 {
-			out = append(out, aboutObject{"", fine("found no known %s", kind)})
+			out = append(out, aboutObject{result: fine("found no known %s", kind)})
 		}
 		return out
 	}
 }
 
 // nodes reports that no node can be checked.
-func nodes(c *Capabilities) finding {
+func nodes(c *Capabilities) result {
 	switch {
 	case len(c.Nodes) > 0:
 		return nothing
@@ -132,7 +134,7 @@ func nodes(c *Capabilities) finding {
 }
 
 // networkConfigurations checks that the NADs can be read.
-func networkConfigurations(c *Capabilities) finding {
+func networkConfigurations(c *Capabilities) result {
 	var broken []string
 	onNodes := 0
 	for _, n := range c.Networks {
@@ -145,9 +147,9 @@ func networkConfigurations(c *Capabilities) finding {
 	}
 	switch {
 	case len(broken) > 0:
-		return found(Blocker, "Find the errors with kubectl nadra scan -A.", "%s of %d cannot be read: %s", count(len(broken), "network"), len(c.Networks), list(broken))
+		return found(blocker, "Find the errors with kubectl nadra scan -A.", "%s of %d cannot be read: %s", count(len(broken), "network"), len(c.Networks), list(broken))
 	case onNodes > 0:
-		return found(Note, "Keep the files in the directory of --nad-conf-dir.", "%s; the configurations of %d are files on the nodes, which were not read", count(len(c.Networks), "network"), onNodes)
+		return found(info, "Keep the files in the directory of --nad-conf-dir.", "%s; the configurations of %d are files on the nodes, which were not read", count(len(c.Networks), "network"), onNodes)
 	}
 	return fine("%s can be read", count(len(c.Networks), "network"))
 }
@@ -176,7 +178,7 @@ func withUsers(users map[string][]string) []string {
 }
 
 // onSomeNode returns the finding for what networks need if no probed node has it.
-func onSomeNode(c *Capabilities, status Status, do string, needs func(Network) []string, has func(Node, string) bool) finding {
+func onSomeNode(c *Capabilities, status translate.Severity, do string, needs func(Network) []string, has func(Node, string) bool) result {
 	if len(c.probed()) == 0 {
 		return missing(c, PartProbe, "")
 	}
@@ -187,13 +189,13 @@ func onSomeNode(c *Capabilities, status Status, do string, needs func(Network) [
 }
 
 // networkPlugins checks that the plugins of all networks are on a node.
-func networkPlugins(c *Capabilities) finding {
-	return onSomeNode(c, Blocker, "Install them on the nodes that are to serve these networks.", Network.Binaries, hasPlugin)
+func networkPlugins(c *Capabilities) result {
+	return onSomeNode(c, blocker, "Install them on the nodes that are to serve these networks.", Network.Binaries, hasPlugin)
 }
 
 // networkMasters checks that the masters of all networks are on a node.
-func networkMasters(c *Capabilities) finding {
-	return onSomeNode(c, Warning, "Create the interfaces, or correct the networks.", func(n Network) []string { return n.Masters }, hasInterface)
+func networkMasters(c *Capabilities) result {
+	return onSomeNode(c, warning, "Create the interfaces, or correct the networks.", func(n Network) []string { return n.Masters }, hasInterface)
 }
 
 func hasPlugin(n Node, name string) bool    { return n.Probe.HasPlugin(name) }

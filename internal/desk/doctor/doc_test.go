@@ -1,10 +1,16 @@
 package doctor
 
 import (
+	"fmt"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/nadra-dev/nadra/pkg/translate"
+	"github.com/nadra-dev/nadra/test/golden"
 )
 
 // TestSavedIsRead checks that --from reads the output of --output-file.
@@ -54,7 +60,7 @@ func TestParseOlderGap(t *testing.T) {
 
 func TestReportCounts(t *testing.T) {
 	r := NewReport(ready())
-	want := Summary{Nodes: 2, Probed: 2, OK: len(r.Checks) - 1, Note: 1}
+	want := Summary{Nodes: 2, Probed: 2, OK: len(r.Checks) - 1, Findings: translate.Counts{Info: 1}}
 	if diff := cmp.Diff(want, r.Summary); diff != "" {
 		t.Errorf("summary (-want +got):\n%s", diff)
 	}
@@ -63,7 +69,33 @@ func TestReportCounts(t *testing.T) {
 	}
 	c := fromOutside()
 	c.Server.Version, c.Nodes[0].Runtime = "v1.20.0", "docker://1"
-	if s := NewReport(c).Summary; s.Blocker != 2 || s.Unknown == 0 || s.Probed != 0 {
+	if s := NewReport(c).Summary; s.Findings.Blocker != 2 || s.Unknown == 0 || s.Probed != 0 {
 		t.Errorf("summary %+v", s)
 	}
+}
+
+// TestRules checks that the codes are in order, and that the page has all of them.
+func TestRules(t *testing.T) {
+	if !slices.IsSortedFunc(rules, func(a, b rule) int { return strings.Compare(string(a.code), string(b.code)) }) {
+		t.Error("the rules are not sorted by code")
+	}
+	const page, begin, end = "../../../docs/reference/checks.md", "<!-- rules -->\n", "<!-- /rules -->\n"
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, rest, found := strings.Cut(string(text), begin)
+	_, tail, ends := strings.Cut(rest, end)
+	if !found || !ends {
+		t.Fatalf("%s has no marks of the rules", page)
+	}
+	var b strings.Builder
+	b.WriteString("| Code | Check | At most | Why |\n| --- | --- | --- | --- |\n")
+	for _, r := range rules {
+		if r.name == "" || r.why == "" {
+			t.Errorf("%s explains nothing", r.code)
+		}
+		fmt.Fprintf(&b, "| <a id=\"%s\"></a>%s | %s | %s | %s |\n", strings.ToLower(string(r.code)), r.code, r.name, r.worst, r.why)
+	}
+	golden.Check(t, page, head+begin+b.String()+end+tail)
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // multusFlavour lists the installations of Multus.
-func multusFlavour(c *Capabilities) finding {
+func multusFlavour(c *Capabilities) result {
 	if len(c.Multus) == 0 {
 		if c.gap(PartMultus, "") != nil {
 			return missing(c, PartMultus, "")
@@ -29,7 +29,7 @@ func multusFlavour(c *Capabilities) finding {
 	if c.Beside() {
 		return fine("%s", list(installed))
 	}
-	return found(Note, "Label the nodes that nadra will serve: nadra.dev/owner=nadra. Multus stays on the others.", "%s", list(installed))
+	return found(info, "Label the nodes that nadra will serve: nadra.dev/owner=nadra. Multus stays on the others.", "%s", list(installed))
 }
 
 // sourced has settings and the places where they were found.
@@ -85,7 +85,7 @@ func addSettings(all []sourced, where string, s *probe.MultusSettings) []sourced
 
 // multusSettings checks whether the settings are known. If they are not, the checks after
 // it do not apply.
-func multusSettings(c *Capabilities) finding {
+func multusSettings(c *Capabilities) result {
 	known := settings(c)
 	switch {
 	case len(c.Multus) == 0 && len(known) == 0:
@@ -100,7 +100,7 @@ func multusSettings(c *Capabilities) finding {
 		where = append(where, s.where)
 	}
 	if len(known) > 1 {
-		return found(Warning, "Find out which of them count before you move workloads.", "they differ: %s", strings.Join(where, "; "))
+		return found(warning, "Find out which of them count before you move workloads.", "they differ: %s", strings.Join(where, "; "))
 	}
 	return fine("read from %s", where[0])
 }
@@ -126,7 +126,7 @@ func isolationFlags(s probe.MultusSettings) string {
 }
 
 // multusIsolation compares the namespace isolation of Multus and nadra.
-func multusIsolation(c *Capabilities) finding {
+func multusIsolation(c *Capabilities) result {
 	known := settings(c)
 	if len(known) == 0 {
 		return nothing
@@ -142,15 +142,15 @@ func multusIsolation(c *Capabilities) finding {
 	case len(on) == 0 && !nadra:
 		return fine("it is off, which is also nadra's default")
 	case len(on) == 0:
-		return found(Note, "If pods use networks of other namespaces, remove --namespace-isolation from nadra-node and nadra-controller.", "Multus does not isolate namespaces, and nadra does")
+		return found(info, "If pods use networks of other namespaces, remove --namespace-isolation from nadra-node and nadra-controller.", "Multus does not isolate namespaces, and nadra does")
 	case !nadra:
-		return found(Warning, fmt.Sprintf("Give nadra-node and nadra-controller the same setting: %s", list(on)), "namespaceIsolation is on")
+		return found(warning, fmt.Sprintf("Give nadra-node and nadra-controller the same setting: %s", list(on)), "namespaceIsolation is on")
 	}
 	return isolatesTheSame(c, known)
 }
 
 // isolatesTheSame compares the namespaces whose networks all pods may use.
-func isolatesTheSame(c *Capabilities, known []sourced) finding {
+func isolatesTheSame(c *Capabilities, known []sourced) result {
 	names := func(list string) []string {
 		return sortedSet(strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' }))
 	}
@@ -158,14 +158,14 @@ func isolatesTheSame(c *Capabilities, known []sourced) finding {
 	for _, s := range known {
 		theirs := cmp.Or(s.GlobalNamespaces, "default")
 		if s.NamespaceIsolation && !slices.Equal(names(ours), names(theirs)) {
-			return found(Warning, "Give nadra-node and nadra-controller --global-namespaces="+theirs, "Multus shares the networks of %s, nadra those of %s", theirs, ours)
+			return found(warning, "Give nadra-node and nadra-controller --global-namespaces="+theirs, "Multus shares the networks of %s, nadra those of %s", theirs, ours)
 		}
 	}
 	return fine("on, and the same with nadra: all pods may use the networks of %s", ours)
 }
 
 // multusDefaultNetworks checks for networks that Multus attaches to every pod.
-func multusDefaultNetworks(c *Capabilities) finding {
+func multusDefaultNetworks(c *Capabilities) result {
 	values := setting(c, func(s probe.MultusSettings) string {
 		if len(s.DefaultNetworks) == 0 && s.Delegates > 1 {
 			return count(s.Delegates-1, "delegate") + " after the first"
@@ -176,21 +176,21 @@ func multusDefaultNetworks(c *Capabilities) finding {
 	case len(settings(c)) == 0:
 		return nothing
 	case len(values) > 0 && c.Beside():
-		return found(Warning, "Name the interfaces of pods that nadra serves by \"interface\" in their annotation, or leave their namespaces to Multus.",
+		return found(warning, "Name the interfaces of pods that nadra serves by \"interface\" in their annotation, or leave their namespaces to Multus.",
 			"defaultNetworks: %s; Multus attaches them to nadra's pods, too, as net1 and following, which are also nadra's names", list(values))
 	case len(values) > 0:
 		shown := "defaultNetworks: " + list(values)
 		if exempt := setting(c, func(s probe.MultusSettings) string { return list(s.SystemNamespaces) }); len(exempt) > 0 {
 			shown += "; systemNamespaces: " + list(exempt)
 		}
-		return found(Warning, "Give nadra-controller the same networks by --default-networks=NAMESPACE/NAME,… (chart: controller.defaultNetworks) and the exempt namespaces by --system-namespaces, or label namespaces with nadra.dev/default-networks. Create a NetworkAttachmentDefinition for a network that is a file on the nodes.", "%s", shown)
+		return found(warning, "Give nadra-controller the same networks by --default-networks=NAMESPACE/NAME,… (chart: controller.defaultNetworks) and the exempt namespaces by --system-namespaces, or label namespaces with nadra.dev/default-networks. Create a NetworkAttachmentDefinition for a network that is a file on the nodes.", "%s", shown)
 	}
 	return fine("Multus has none")
 }
 
 // multusClusterNetwork checks whether Multus attaches another default network. A path is
 // Multus' own setting for the runtime's configuration.
-func multusClusterNetwork(c *Capabilities) finding {
+func multusClusterNetwork(c *Capabilities) result {
 	values := setting(c, func(s probe.MultusSettings) string {
 		if strings.HasPrefix(s.ClusterNetwork, "/") {
 			return ""
@@ -203,13 +203,13 @@ func multusClusterNetwork(c *Capabilities) finding {
 	case len(values) > 0 && c.Beside():
 		return fine("clusterNetwork: %s; Multus attaches it to nadra's pods, too", list(values))
 	case len(values) > 0:
-		return found(Warning, "Before you remove Multus, put that network's configuration into the runtime's CNI directory.", "clusterNetwork: %s", list(values))
+		return found(warning, "Before you remove Multus, put that network's configuration into the runtime's CNI directory.", "clusterNetwork: %s", list(values))
 	}
 	return fine("the default network is the runtime's own")
 }
 
 // multusDirectories compares the directories of Multus with those of nadra's flags.
-func multusDirectories(c *Capabilities) finding {
+func multusDirectories(c *Capabilities) result {
 	var differ []string
 	for _, s := range settings(c) {
 		for _, d := range []struct{ flag, theirs, ours string }{
@@ -226,7 +226,7 @@ func multusDirectories(c *Capabilities) finding {
 	case len(settings(c)) == 0:
 		return nothing
 	case len(differ) > 0:
-		return found(Warning, "Give nadra-node "+strings.Join(sortedSet(differ), " "), "Multus uses other directories than nadra would")
+		return found(warning, "Give nadra-node "+strings.Join(sortedSet(differ), " "), "Multus uses other directories than nadra would")
 	}
 	return fine("the same as nadra's")
 }
@@ -241,7 +241,7 @@ func hostPath(path string) string {
 }
 
 // multusAuxiliaryChain checks for plugins that Multus runs in its own namespace.
-func multusAuxiliaryChain(c *Capabilities) finding {
+func multusAuxiliaryChain(c *Capabilities) result {
 	values := setting(c, func(s probe.MultusSettings) string { return s.AuxiliaryCNIChainName })
 	if len(values) == 0 {
 		return nothing
@@ -249,5 +249,5 @@ func multusAuxiliaryChain(c *Capabilities) finding {
 	if c.Beside() {
 		return fine("auxiliaryCNIChainName: %s; Multus runs its plugins for nadra's pods, too", list(values))
 	}
-	return found(Warning, "Chain its plugins in the default network's own configuration.", "auxiliaryCNIChainName: %s", list(values))
+	return found(warning, "Chain its plugins in the default network's own configuration.", "auxiliaryCNIChainName: %s", list(values))
 }

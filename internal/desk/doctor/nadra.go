@@ -11,19 +11,19 @@ import (
 
 // nadraDriver checks that nadra's driver runs, and is ready on each node that is nadra's by its label. It is a blocker only
 // if no node has it: one node without it must not keep an upgrade from going on with the others.
-func nadraDriver(c *Capabilities) finding {
+func nadraDriver(c *Capabilities) result {
 	n := c.Nadra
 	switch {
 	case n == nil && c.gap(PartMultus, "") != nil: // both are DaemonSets
 		return missing(c, PartMultus, "")
 	case n == nil && len(c.ownedNodes()) > 0:
-		return found(Blocker, "Install it, or remove the label: kubectl label node NODE "+v1alpha1.OwnerLabel+"-", "it is not installed, and these nodes are nadra's by their label: %s", list(c.ownedNodes()))
+		return found(blocker, "Install it, or remove the label: kubectl label node NODE "+v1alpha1.OwnerLabel+"-", "it is not installed, and these nodes are nadra's by their label: %s", list(c.ownedNodes()))
 	case n == nil:
-		return found(Note, "Install it when the other checks pass: "+apply(c)+".", "it is not installed")
+		return found(info, "Install it when the other checks pass: "+apply(c)+".", "it is not installed")
 	case n.Desired == 0:
-		status, remedy := Blocker, "Correct the node selector and the affinity: "
+		status, remedy := blocker, "Correct the node selector and the affinity: "
 		if c.noneOwned() {
-			status, remedy = Warning, "Unless it selects nodes by label "+ownLabel+", which none has yet, correct the node selector and the affinity: "
+			status, remedy = warning, "Unless it selects nodes by label "+ownLabel+", which none has yet, correct the node selector and the affinity: "
 		}
 		return found(status, remedy+fmt.Sprintf("kubectl -n %s get daemonset %s -o yaml.", n.Namespace, n.DaemonSet),
 			"%s/%s selects no node, so no driver runs", n.Namespace, n.DaemonSet)
@@ -40,17 +40,17 @@ func apply(c *Capabilities) string {
 }
 
 // driverOfNodes compares the nodes that the driver must serve with those on which it is ready.
-func driverOfNodes(c *Capabilities, remedy string) finding {
+func driverOfNodes(c *Capabilities, remedy string) result {
 	n, owned := c.Nadra, c.ownedNodes()
 	known := c.gap(PartPods, "") == nil && len(n.ReadyNodes) > 0 // older versions have not written them
 	without := slices.DeleteFunc(slices.Clone(owned), func(node string) bool { return slices.Contains(n.ReadyNodes, node) })
 	switch {
 	case n.Ready == 0:
-		return found(Blocker, remedy, "%s/%s is ready on none of %s", n.Namespace, n.DaemonSet, count(int(n.Desired), "node"))
+		return found(blocker, remedy, "%s/%s is ready on none of %s", n.Namespace, n.DaemonSet, count(int(n.Desired), "node"))
 	case known && len(without) > 0:
-		return found(Warning, remedy, "%s/%s is not ready on nodes that are nadra's by their label: %s", n.Namespace, n.DaemonSet, list(without))
+		return found(warning, remedy, "%s/%s is not ready on nodes that are nadra's by their label: %s", n.Namespace, n.DaemonSet, list(without))
 	case n.Ready < n.Desired:
-		return found(Warning, remedy, "%s/%s is ready on %d of %d nodes", n.Namespace, n.DaemonSet, n.Ready, n.Desired)
+		return found(warning, remedy, "%s/%s is ready on %d of %d nodes", n.Namespace, n.DaemonSet, n.Ready, n.Desired)
 	}
 	if !c.Installation().Labelled() {
 		return fine("%s/%s is ready on %s", n.Namespace, n.DaemonSet, count(int(n.Ready), "node"))
@@ -61,7 +61,7 @@ func driverOfNodes(c *Capabilities, remedy string) finding {
 	case !known:
 		return missing(c, PartPods, "")
 	case len(owned) == 0:
-		return found(Note, labelNodes, "%s/%s is ready on %s, and none of the checked nodes is nadra's by its label", n.Namespace, n.DaemonSet, count(int(n.Ready), "node"))
+		return found(info, labelNodes, "%s/%s is ready on %s, and none of the checked nodes is nadra's by its label", n.Namespace, n.DaemonSet, count(int(n.Ready), "node"))
 	}
 	return fine("%s/%s is ready on %s, and on each checked node that is nadra's by its label (%d)", n.Namespace, n.DaemonSet, count(int(n.Ready), "node"), len(owned))
 }
@@ -93,61 +93,61 @@ func (c *Capabilities) nodesWith(suits func(owner string) bool) []string {
 }
 
 // nadraController checks that the controller runs, unless only the driver is installed.
-func nadraController(c *Capabilities) finding {
+func nadraController(c *Capabilities) result {
 	n := c.Controller
 	switch {
 	case n == nil && c.gap(PartComponents, "") != nil: // both are Deployments
 		return missing(c, PartComponents, "")
 	case n == nil && c.Webhook != nil:
-		return found(Blocker, "Install it again, or delete the configuration: kubectl delete mutatingwebhookconfiguration "+c.Webhook.Configuration+".",
+		return found(blocker, "Install it again, or delete the configuration: kubectl delete mutatingwebhookconfiguration "+c.Webhook.Configuration+".",
 			"it is not installed, and the API server calls its webhook (%s)", c.Webhook.Configuration)
 	case n == nil:
 		return nothing // driver-only, or nothing is installed
 	case n.Ready == 0:
-		return found(Blocker, fmt.Sprintf("Look at its pods, and scale it: kubectl -n %s get pods; kubectl -n %s scale deployment %s --replicas=2.", n.Namespace, n.Namespace, n.Deployment),
+		return found(blocker, fmt.Sprintf("Look at its pods, and scale it: kubectl -n %s get pods; kubectl -n %s scale deployment %s --replicas=2.", n.Namespace, n.Namespace, n.Deployment),
 			"%s/%s has no ready replica of %d", n.Namespace, n.Deployment, n.Desired)
 	case n.Ready < n.Desired:
-		return found(Warning, fmt.Sprintf("Look at its pods: kubectl -n %s get pods.", n.Namespace), "%s/%s has %d of %d replicas ready", n.Namespace, n.Deployment, n.Ready, n.Desired)
+		return found(warning, fmt.Sprintf("Look at its pods: kubectl -n %s get pods.", n.Namespace), "%s/%s has %d of %d replicas ready", n.Namespace, n.Deployment, n.Ready, n.Desired)
 	}
 	return fine("%s/%s has %s ready", n.Namespace, n.Deployment, count(int(n.Ready), "replica"))
 }
 
 // nadraWebhook checks that the Service of the webhook has a ready endpoint, and that the API server has a certificate by
 // which it can trust it.
-func nadraWebhook(c *Capabilities) finding {
+func nadraWebhook(c *Capabilities) result {
 	w := c.Webhook
 	switch {
 	case w == nil && c.Controller != nil:
-		return found(Blocker, "Apply the manifests again: "+apply(c)+".", "no MutatingWebhookConfiguration names its Service, so pods get no claims")
+		return found(blocker, "Apply the manifests again: "+apply(c)+".", "no MutatingWebhookConfiguration names its Service, so pods get no claims")
 	case w == nil:
 		return nothing
 	case w.Ready == 0:
-		return found(Blocker, fmt.Sprintf("Look at the controller's pods: kubectl -n %s get pods,endpointslices.", w.Namespace),
+		return found(blocker, fmt.Sprintf("Look at the controller's pods: kubectl -n %s get pods,endpointslices.", w.Namespace),
 			"%s names Service %s/%s, which has no ready endpoint: pods that name networks are refused", w.Configuration, w.Namespace, w.Service)
 	case len(w.Untrusted) > 0:
-		return found(Blocker, fmt.Sprintf("Look at what writes the caBundle, nadra-certificates or cert-manager: kubectl -n %s get pods.", w.Namespace),
+		return found(blocker, fmt.Sprintf("Look at what writes the caBundle, nadra-certificates or cert-manager: kubectl -n %s get pods.", w.Namespace),
 			"the API server does not trust webhooks without a caBundle: %s", list(w.Untrusted))
 	}
 	return fine("Service %s/%s has %s", w.Namespace, w.Service, count(w.Ready, "ready endpoint"))
 }
 
 // nadraDevices reports how many devices the nodes offer.
-func nadraDevices(c *Capabilities) finding {
+func nadraDevices(c *Capabilities) result {
 	p := c.Published
 	switch {
 	case p == nil, c.Nadra == nil && p.Slices == 0:
 		return nothing
 	case p.Devices > 0 || c.Nadra == nil || c.Nadra.Ready == 0 || len(c.Networks) == 0:
 	case c.noneOwned():
-		return found(Note, labelNodes, "no node offers a network yet, because none is nadra's by its label")
+		return found(info, labelNodes, "no node offers a network yet, because none is nadra's by its label")
 	default:
-		return found(Warning, "Find the reason of each network: kubectl nadra get networks -A -o wide.", "no node offers a network, of %s", count(len(c.Networks), "NetworkAttachmentDefinition"))
+		return found(warning, "Find the reason of each network: kubectl nadra get networks -A -o wide.", "no node offers a network, of %s", count(len(c.Networks), "NetworkAttachmentDefinition"))
 	}
 	return fine("%s in %s", count(p.Devices, "device"), count(p.Slices, "ResourceSlice"))
 }
 
 // waitingPods reports the pods that wait for their networks, or for something else before they start.
-func waitingPods(c *Capabilities) finding {
+func waitingPods(c *Capabilities) result {
 	switch {
 	case len(c.Waiting) == 0 && c.gap(PartClaims, "") != nil:
 		return missing(c, PartClaims, "")
@@ -155,7 +155,7 @@ func waitingPods(c *Capabilities) finding {
 		return fine("no pod with networks waits")
 	}
 	namespace, name, _ := strings.Cut(c.Waiting[0], "/")
-	return found(Note, "Find what a pod waits for: kubectl nadra explain pod/"+name+" -n "+namespace+".", "%s: %s", count(len(c.Waiting), "pod"), list(c.Waiting))
+	return found(info, "Find what a pod waits for: kubectl nadra explain pod/"+name+" -n "+namespace+".", "%s: %s", count(len(c.Waiting), "pod"), list(c.Waiting))
 }
 
 // componentAdvice returns what to do about a scheduler, a queue or an autoscaler, by its name.

@@ -9,12 +9,12 @@ import (
 const askNode = "Look at the versions that the node reports: kubectl get nodes -o wide."
 
 // kubeletVersion checks that the kubelet can prepare claims.
-func kubeletVersion(_ *Capabilities, n *Node) finding {
+func kubeletVersion(_ *Capabilities, n *Node) result {
 	return judgeVersion(kubernetesName, n.Kubelet, n.Kubelet, askNode)
 }
 
 // runtimeVersion checks that the container runtime has NRI and CDI.
-func runtimeVersion(_ *Capabilities, n *Node) finding {
+func runtimeVersion(_ *Capabilities, n *Node) result {
 	name, text, _ := strings.Cut(n.Runtime, "://")
 	switch name {
 	case "":
@@ -22,16 +22,16 @@ func runtimeVersion(_ *Capabilities, n *Node) finding {
 	case containerd, crio:
 		return judgeVersion(name, text, name+" "+text, askNode)
 	}
-	return found(Blocker, "Use containerd 2.4 or CRI-O 1.36.", "%s is not known to have NRI", n.Runtime)
+	return found(blocker, "Use containerd 2.4 or CRI-O 1.36.", "%s is not known to have NRI", n.Runtime)
 }
 
 // kernelVersion checks that the kernel has cookies of network namespaces.
-func kernelVersion(_ *Capabilities, n *Node) finding {
+func kernelVersion(_ *Capabilities, n *Node) result {
 	return judgeVersion(linuxOS, n.Kernel, n.Kernel, askNode)
 }
 
 // kubeletGates checks the feature gates of the kubelet.
-func kubeletGates(_ *Capabilities, n *Node) finding {
+func kubeletGates(_ *Capabilities, n *Node) result {
 	worst, off := OK, []string{}
 	for _, g := range gates {
 		if on, set := n.Config.FeatureGates[g.name]; set && !on {
@@ -48,7 +48,7 @@ func kubeletGates(_ *Capabilities, n *Node) finding {
 const numa = "Leave workloads that need the alignment on the device plugin, or put CPUs and network into one claim with a DRA driver for CPUs; devices have the attributes numaNode and pcieRoot. See NADRA-023."
 
 // topologyManager checks whether the kubelet aligns devices by NUMA node, and whether pods get exclusive CPUs.
-func topologyManager(_ *Capabilities, n *Node) finding {
+func topologyManager(_ *Capabilities, n *Node) result {
 	policy := cmp.Or(n.Config.TopologyManagerPolicy, "none")
 	shown := policy
 	if scope := cmp.Or(n.Config.TopologyManagerScope, "container"); scope != "container" {
@@ -61,7 +61,7 @@ func topologyManager(_ *Capabilities, n *Node) finding {
 	case "none":
 		return fine("%s: the kubelet aligns nothing", shown)
 	case "best-effort":
-		return found(Note, numa, "%s", shown)
+		return found(info, numa, "%s", shown)
 	}
-	return found(Warning, numa, "%s", shown)
+	return found(warning, numa, "%s", shown)
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // staticPods checks for static pods that ask for networks.
-func staticPods(c *Capabilities) finding {
+func staticPods(c *Capabilities) result {
 	if len(c.StaticPods) == 0 {
 		return fine("no static pod asks for networks")
 	}
@@ -20,7 +20,7 @@ func staticPods(c *Capabilities) finding {
 	for _, p := range c.StaticPods {
 		names = append(names, fmt.Sprintf("%s/%s (%s)", p.Namespace, p.Name, p.Networks))
 	}
-	return found(Warning, "On nadra's nodes they are attached without a claim, unknown to the scheduler (--unclaimed=attach). Where that is not enough, run them from a DaemonSet, or leave their nodes to Multus.", "%s", list(names))
+	return found(warning, "On nadra's nodes they are attached without a claim, unknown to the scheduler (--unclaimed=attach). Where that is not enough, run them from a DaemonSet, or leave their nodes to Multus.", "%s", list(names))
 }
 
 // own counts static pods that only nadra attaches.
@@ -34,7 +34,7 @@ func own(pods []StaticPod) (n int) {
 }
 
 // policies checks for pods whose networks MultiNetworkPolicies do not apply to.
-func policies(c *Capabilities) finding {
+func policies(c *Capabilities) result {
 	p := c.Policies
 	switch {
 	case p == nil:
@@ -42,24 +42,24 @@ func policies(c *Capabilities) finding {
 	case c.Beside():
 		return unseenBeside(p)
 	case len(p.Unseen) > 0:
-		return found(Warning, "Install nadra's webhook, which adds the annotation, and recreate these pods; or add the annotation to their templates, as finding NADRA-038 of kubectl nadra scan shows.",
+		return found(warning, "Install nadra's webhook, which adds the annotation, and recreate these pods; or add the annotation to their templates, as finding NADRA-038 of kubectl nadra scan shows.",
 			"%s, and %s with networks by a claim without the annotation: %s", plural(p.Count, "MultiNetworkPolicy", "MultiNetworkPolicies"), count(len(p.Unseen), "pod"), list(p.Unseen))
 	}
 	return fine("%s; every pod with networks by a claim has the annotation", plural(p.Count, "MultiNetworkPolicy", "MultiNetworkPolicies"))
 }
 
 // whereabouts checks the state of the IPAM plugin whereabouts.
-func whereabouts(c *Capabilities) finding {
+func whereabouts(c *Capabilities) result {
 	w := c.Whereabouts
 	used := slices.ContainsFunc(c.Networks, func(n Network) bool { return slices.Contains(n.IPAM, "whereabouts") })
 	switch {
 	case w == nil && used:
-		return found(Warning, "Install whereabouts' CustomResourceDefinitions, unless it uses etcd.", "networks use whereabouts, and the cluster has no IPPools")
+		return found(warning, "Install whereabouts' CustomResourceDefinitions, unless it uses etcd.", "networks use whereabouts, and the cluster has no IPPools")
 	case w == nil:
 		return nothing
 	case len(w.Blind) > 0:
-		return found(Warning, "Give the service accounts the verb get for pods (docs/cni/whereabouts.md has the command).",
+		return found(warning, "Give the service accounts the verb get for pods (docs/cni/whereabouts.md has the command).",
 			"its reconciler may not get pods, so it frees the addresses of pods whose networks are being attached: service account %s", list(w.Blind))
 	}
-	return found(Note, "Keep whereabouts' controller, or the reconciler on its nodes.", "its controller or reconciler frees the addresses of deleted pods, also of nadra's")
+	return found(info, "Keep whereabouts' controller, or the reconciler on its nodes.", "its controller or reconciler frees the addresses of deleted pods, also of nadra's")
 }

@@ -1,6 +1,10 @@
 package doctor
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/nadra-dev/nadra/pkg/translate"
+)
 
 // Report is doctor's output. Within a version, fields are added, and never renamed or
 // removed.
@@ -17,22 +21,26 @@ type Report struct {
 type Summary struct {
 	Nodes int `json:"nodes"`
 	// Probed counts the nodes on which a pod has run the probe.
-	Probed  int `json:"probed"`
-	OK      int `json:"ok"`
-	Note    int `json:"note"`
-	Unknown int `json:"unknown"`
-	Warning int `json:"warning"`
-	Blocker int `json:"blocker"`
+	Probed int `json:"probed"`
+	OK     int `json:"ok"`
+	// Unknown counts the checks that lacked something.
+	Unknown  int              `json:"unknown"`
+	Findings translate.Counts `json:"findings"`
 }
 
 // NewReport runs all checks and counts their results.
 func NewReport(c Capabilities) *Report {
 	r := &Report{APIVersion: APIVersion, Kind: ReportKind, Source: c.Source, Checks: Diagnose(c)}
 	r.Summary.Nodes, r.Summary.Probed = len(c.Nodes), len(c.probed())
-	s := &r.Summary
-	of := map[Status]*int{OK: &s.OK, Note: &s.Note, Unknown: &s.Unknown, Warning: &s.Warning, Blocker: &s.Blocker}
 	for _, check := range r.Checks {
-		*of[check.Status]++
+		switch check.Severity {
+		case OK:
+			r.Summary.OK++
+		case Unknown:
+			r.Summary.Unknown++
+		default:
+			r.Summary.Findings.Add(check.Severity)
+		}
 	}
 	return r
 }

@@ -2,6 +2,8 @@ package doctor
 
 import (
 	"k8s.io/apimachinery/pkg/util/version"
+
+	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
 // The components whose versions are checked. Those of runtimes are their names in a node's status.
@@ -23,27 +25,27 @@ type versionProblem struct {
 	component string
 	// from is the first version with the problem, and before the first later one without it.
 	from, before string
-	status       Status
+	status       translate.Severity
 	what, do     string
 }
 
 // versionProblems are the known ones. docs/reference/support.md has the same ranges, with what was tested.
 var versionProblems = []versionProblem{
-	{kubernetesName, "0.0", "1.34", Blocker, "is older than 1.34", upgradeKubernetes},
-	{containerd, "0.0", "1.7", Blocker, "has no NRI", mendTheLeak},
-	{containerd, "1.7", "2.0", Warning, leaks + "; NRI is off by default", mendTheLeak},
-	{containerd, "2.0", "2.2.6", Warning, leaks, mendTheLeak},
-	{containerd, "2.3", "2.3.3", Warning, leaks, mendTheLeak},
-	{crio, "0.0", "1.36", Warning, "is older than 1.36, and nadra's tests do not cover it", "Test one pod of each kind before you move workloads."},
+	{kubernetesName, "0.0", "1.34", blocker, "is older than 1.34", upgradeKubernetes},
+	{containerd, "0.0", "1.7", blocker, "has no NRI", mendTheLeak},
+	{containerd, "1.7", "2.0", warning, leaks + "; NRI is off by default", mendTheLeak},
+	{containerd, "2.0", "2.2.6", warning, leaks, mendTheLeak},
+	{containerd, "2.3", "2.3.3", warning, leaks, mendTheLeak},
+	{crio, "0.0", "1.36", warning, "is older than 1.36, and nadra's tests do not cover it", "Test one pod of each kind before you move workloads."},
 	{
-		linuxOS, "0.0", "5.14", Blocker, "is older than 5.14",
+		linuxOS, "0.0", "5.14", blocker, "is older than 5.14",
 		"Upgrade the kernel to 5.14 or later, or test whether the distribution has backported SO_NETNS_COOKIE.",
 	},
 }
 
 // judgeVersion returns the finding for a version of a component, which shown names. remedy is for text
 // that is not a version.
-func judgeVersion(component, text, shown, remedy string) finding {
+func judgeVersion(component, text, shown, remedy string) result {
 	v, err := version.ParseGeneric(text)
 	if err != nil {
 		return found(Unknown, remedy, "%q is not a version of %s", text, component)

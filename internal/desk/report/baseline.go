@@ -20,12 +20,12 @@ type findingKey struct {
 	networks string
 }
 
-func keyOf(f Finding) findingKey {
+func keyOf(f translate.Finding) findingKey {
 	return findingKey{code: f.Code, object: identityOf(f.Object), field: f.Field}
 }
 
 // keys returns the keys of findings, whose objects are among the workloads or have no networks.
-func keys(findings []Finding, workloads []Workload) []findingKey {
+func keys(findings []translate.Finding, workloads []Workload) []findingKey {
 	networks := map[identity][]string{}
 	for _, w := range workloads {
 		networks[identityOf(w.Object)] = append(networks[identityOf(w.Object)], w.Networks...)
@@ -42,7 +42,7 @@ func keys(findings []Finding, workloads []Workload) []findingKey {
 
 // newFindings returns the findings that the baseline does not have, and the number of those
 // that it has. Each finding of the baseline matches one finding.
-func newFindings(findings []Finding, workloads []Workload, baseline *Report) ([]Finding, int) {
+func newFindings(findings []translate.Finding, workloads []Workload, baseline *Report) ([]translate.Finding, int) {
 	if baseline == nil {
 		return findings, 0
 	}
@@ -50,7 +50,7 @@ func newFindings(findings []Finding, workloads []Workload, baseline *Report) ([]
 	for _, key := range keys(baseline.Findings, baseline.Workloads) {
 		left[key]++
 	}
-	out := make([]Finding, 0, len(findings))
+	out := make([]translate.Finding, 0, len(findings))
 	for i, key := range keys(findings, workloads) {
 		if left[key] > 0 {
 			left[key]--

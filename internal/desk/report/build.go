@@ -46,9 +46,7 @@ func (s *Summary) count(r *Report) {
 	for _, n := range r.Networks {
 		s.Networks.add(n.Readiness)
 	}
-	for _, f := range r.Findings {
-		s.Findings.add(f.Severity)
-	}
+	s.Findings = translate.Count(r.Findings)
 }
 
 // add counts a verdict.
@@ -67,30 +65,16 @@ func (v *Verdicts) add(r translate.Readiness) {
 	}
 }
 
-// add counts a severity.
-func (s *Severities) add(severity translate.Severity) {
-	switch severity {
-	case translate.Info:
-		s.Info++
-	case translate.Warning:
-		s.Warning++
-	case translate.Blocker:
-		s.Blocker++
-	}
-}
-
 // withRules adds the texts of the rules. It leaves out findings of folded objects, whose
 // owners have the same findings.
-func withRules(findings []translate.Finding, folded map[translate.ObjectRef]bool) []Finding {
-	out := make([]Finding, 0, len(findings))
+func withRules(findings []translate.Finding, folded map[translate.ObjectRef]bool) []translate.Finding {
+	out := make([]translate.Finding, 0, len(findings))
 	for _, f := range findings {
 		if folded[f.Object] {
 			continue
 		}
 		rule, _ := translate.RuleOf(f.Code)
-		out = append(out, Finding{
-			Finding: f, Title: rule.Title, What: rule.What, Why: rule.Why, Fix: rule.Fix, Anchor: f.Code.Anchor(),
-		})
+		out = append(out, f.WithRule(rule))
 	}
 	return out
 }

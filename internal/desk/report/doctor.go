@@ -6,46 +6,56 @@ import (
 	"strings"
 
 	"github.com/nadra-dev/nadra/internal/desk/doctor"
+	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-// foldedCheck is a check with the same result on several nodes.
-type foldedCheck struct {
-	doctor.Check
-	objects []string
+// alike is the first of equal items, with the names of all.
+type alike[T any] struct {
+	first T
+	names []string
 }
 
-// foldChecks joins checks with equal results, in the order of the first of each, so that a
-// hundred equal nodes are one line.
-func foldChecks(checks []doctor.Check) []foldedCheck {
-	var out []foldedCheck
-	at := map[doctor.Check]int{}
-	for _, c := range checks {
-		key := c
-		key.Object = ""
+// foldBy joins items with equal keys, in the order of the first of each, so that a hundred equal
+// nodes are one line. An empty name is left out.
+func foldBy[T any, K comparable](all []T, keyAndName func(T) (K, string)) []alike[T] {
+	var out []alike[T]
+	at := map[K]int{}
+	for _, one := range all {
+		key, name := keyAndName(one)
 		i, seen := at[key]
 		if !seen {
 			i = len(out)
 			at[key] = i
-			out = append(out, foldedCheck{Check: c})
+			out = append(out, alike[T]{first: one})
 		}
-		if c.Object != "" {
-			out[i].objects = append(out[i].objects, c.Object)
+		if name != "" {
+			out[i].names = append(out[i].names, name)
 		}
 	}
 	return out
+}
+
+// checkAndObject returns a check without its object, and the object's name.
+func checkAndObject(c doctor.Check) (doctor.Check, string) {
+	name := c.Object.String()
+	if c.Object.Kind == "Node" {
+		name = c.Object.Name
+	}
+	c.Object = translate.ObjectRef{}
+	return c, name
 }
 
 // writeDoctorTable writes a line for each check, then the remedies, the worst check first,
 // and the totals.
 func writeDoctorTable(w io.Writer, r *doctor.Report) error {
 	s := sheet{w: w}
-	all := foldChecks(r.Checks)
-	s.table("AREA\tCHECK\tSTATUS\tNODES\tOBSERVED", len(all), func(i int) []string {
-		return []string{all[i].Area, all[i].ID, string(all[i].Status), some(all[i].objects), Visible(all[i].What)}
+	all := foldBy(r.Checks, checkAndObject)
+	s.table("CODE\tCHECK\tSEVERITY\tNODES\tOBSERVED", len(all), func(i int) []string {
+		return []string{string(all[i].first.Code), all[i].first.Title, string(all[i].first.Severity), some(all[i].names), Visible(all[i].first.Message)}
 	})
-	for _, status := range []doctor.Status{doctor.Blocker, doctor.Warning, doctor.Note} {
+	for _, severity := range worstToMildest {
 		for _, c := range all {
-			if c.Status == status && c.Do != "" {
+			if c.first.Severity == severity && c.first.Fix != "" {
 				s.advice(c)
 			}
 		}
@@ -58,11 +68,11 @@ func writeDoctorTable(w io.Writer, r *doctor.Report) error {
 }
 
 // advice writes the remedy of a check.
-func (s *sheet) advice(c foldedCheck) {
+func (s *sheet) advice(c alike[doctor.Check]) {
 	s.gap()
-	s.println(c.ID + ": " + string(c.Status) + onNodes(c.objects))
-	s.println("  Why:        " + Visible(c.Why))
-	s.println("  What to do: " + Visible(c.Do))
+	s.println(c.first.Title + ": " + string(c.first.Severity) + onNodes(c.names))
+	s.println("  Why:        " + Visible(c.first.Why))
+	s.println("  What to do: " + Visible(c.first.Fix))
 }
 
 // onNodes names nodes for a sentence.
@@ -75,19 +85,19 @@ func onNodes(names []string) string {
 
 // unknown writes what unknown checks need. One missing right or flag can affect many
 // checks.
-func (s *sheet) unknown(all []foldedCheck) {
+func (s *sheet) unknown(all []alike[doctor.Check]) {
 	type cause struct{ what, do, nodes string }
 	var causes []cause
 	checks := map[cause][]string{}
 	for _, c := range all {
-		if c.Status != doctor.Unknown {
+		if c.first.Severity != doctor.Unknown {
 			continue
 		}
-		key := cause{c.What, c.Do, onNodes(c.objects)}
+		key := cause{c.first.Message, c.first.Fix, onNodes(c.names)}
 		if checks[key] == nil {
 			causes = append(causes, key)
 		}
-		checks[key] = append(checks[key], c.ID)
+		checks[key] = append(checks[key], c.first.Title)
 	}
 	for _, key := range causes {
 		s.gap()
@@ -111,7 +121,5 @@ func doctorInput(r *doctor.Report) string {
 
 // doctorTotals returns the totals in words.
 func doctorTotals(s doctor.Summary) string {
-	total := s.OK + s.Note + s.Unknown + s.Warning + s.Blocker
-	return fmt.Sprintf("%s: %s, %s, %d unknown, %s, %d ok",
-		count(total, "check"), count(s.Blocker, "blocker"), count(s.Warning, "warning"), s.Unknown, count(s.Note, "note"), s.OK)
+	return fmt.Sprintf("%s: %s, %d unknown, %d ok", count(s.OK+s.Unknown+s.Findings.Total(), "check"), severityWords(s.Findings), s.Unknown, s.OK)
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/nadra-dev/nadra/internal/desk/doctor"
+	"github.com/nadra-dev/nadra/pkg/translate"
 	"github.com/nadra-dev/nadra/test/golden"
 )
 
@@ -52,7 +53,9 @@ func TestDoctorIsRobust(t *testing.T) {
 		}
 	}
 	var b strings.Builder
-	hostile := &doctor.Report{Checks: []doctor.Check{{ID: "nri", Status: doctor.Blocker, What: "a\x1b[31mb\nc", Object: "n\x1b", Do: "x\x1b"}}}
+	hostile := &doctor.Report{Checks: []doctor.Check{{
+		Severity: translate.Blocker, Message: "a\x1b[31mb\nc", Object: translate.ObjectRef{Kind: "Node", Name: "n\x1b"}, Title: "nri", Fix: "x\x1b",
+	}}}
 	if err := Doctor.Write(&b, "table", hostile); err != nil {
 		t.Fatal(err)
 	}

@@ -9,12 +9,12 @@ import (
 
 // group has the findings of one code.
 type group struct {
-	Finding  // the first one, for what all have in common
-	findings []Finding
+	translate.Finding // the first one, for what all have in common
+	findings          []translate.Finding
 }
 
 // groups returns the findings by code, the worst first.
-func groups(findings []Finding) []group {
+func groups(findings []translate.Finding) []group {
 	places := map[translate.Code]int{}
 	var out []group
 	for _, f := range findings {
@@ -34,14 +34,14 @@ func groups(findings []Finding) []group {
 
 // byObject has the findings by their object.
 type byObject struct {
-	workloads, networks [][]Finding // in the report's order
+	workloads, networks [][]translate.Finding // in the report's order
 	others              []objectFindings
 }
 
 // objectFindings has the findings of an object.
 type objectFindings struct {
 	object   translate.ObjectRef
-	findings []Finding
+	findings []translate.Finding
 }
 
 // codes returns the codes of the findings.
@@ -55,7 +55,7 @@ func (o objectFindings) codes() []translate.Code {
 
 // findingsByObject sorts the report's findings by their object.
 func findingsByObject(r *Report) byObject {
-	s := byObject{workloads: make([][]Finding, len(r.Workloads)), networks: make([][]Finding, len(r.Networks))}
+	s := byObject{workloads: make([][]translate.Finding, len(r.Workloads)), networks: make([][]translate.Finding, len(r.Networks))}
 	slots := map[translate.ObjectRef][]slot{}
 	for i, w := range r.Workloads {
 		slots[w.Object] = append(slots[w.Object], slot{w.Position, &s.workloads[i]})
@@ -84,12 +84,12 @@ func findingsByObject(r *Report) byObject {
 // slot collects the findings of a listed object.
 type slot struct {
 	begins   translate.Position
-	findings *[]Finding
+	findings *[]translate.Finding
 }
 
 // nearest returns the findings of the object that contains a position. Several objects of
 // a file may have one name.
-func nearest(slots []slot, at translate.Position) *[]Finding {
+func nearest(slots []slot, at translate.Position) *[]translate.Finding {
 	var best *slot
 	for i, h := range slots {
 		if h.begins.File != at.File || h.begins.Line > at.Line {

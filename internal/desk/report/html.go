@@ -21,7 +21,7 @@ var (
 	htmlScript string
 
 	htmlPage = template.Must(template.New("report").Funcs(template.FuncMap{
-		"short": short, "locals": locals, "visible": Visible, "lines": lines, "place": place, "count": count, "userName": userName,
+		"short": short, "locals": locals, "visible": Visible, "lines": lines, "place": translate.Position.String, "count": count, "userName": userName,
 		"key": verdictKey, "segments": segments,
 		"lower": func(v any) string { return strings.ToLower(fmt.Sprint(v)) }, "docs": func(anchor string) string { return Docs + anchor },
 	}).Parse(htmlText))
@@ -45,8 +45,8 @@ type htmlView struct {
 
 // htmlGroup is a code with its findings.
 type htmlGroup struct {
-	Finding
-	Findings []Finding
+	translate.Finding
+	Findings []translate.Finding
 	// Open shows the findings without a click.
 	Open bool
 }

@@ -2,7 +2,9 @@
 // other commands in every format. It performs no I/O except on the given writer.
 package report
 
-import "github.com/nadra-dev/nadra/pkg/translate"
+import (
+	"github.com/nadra-dev/nadra/pkg/translate"
+)
 
 // APIVersion and Kind are those of the JSON and YAML forms. Within a version, fields are
 // added, and never renamed or removed.
@@ -24,7 +26,7 @@ type Report struct {
 	// Unrendered has what stands for manifests that are not in the input, whether it mentions networks
 	// or not. What does is in Workloads, too.
 	Unrendered []translate.UnrenderedUnit `json:"unrendered,omitempty"`
-	Findings   []Finding                  `json:"findings"`
+	Findings   []translate.Finding        `json:"findings"`
 }
 
 // Summary has the totals. A report without findings has them, too.
@@ -37,8 +39,8 @@ type Summary struct {
 	Workloads Verdicts `json:"workloads"`
 	Networks  Verdicts `json:"networks"`
 	// Pods counts the pods of the workloads.
-	Pods     int        `json:"pods"`
-	Findings Severities `json:"findings"`
+	Pods     int              `json:"pods"`
+	Findings translate.Counts `json:"findings"`
 	// Known counts the findings that are left out, because the baseline has them.
 	Known int `json:"known"`
 }
@@ -56,16 +58,6 @@ type Verdicts struct {
 func (v Verdicts) Total() int {
 	return v.Ready + v.ReadyNotes + v.Stays + v.NotJudged + v.NothingToConvert
 }
-
-// Severities counts by severity.
-type Severities struct {
-	Info    int `json:"info"`
-	Warning int `json:"warning"`
-	Blocker int `json:"blocker"`
-}
-
-// Total returns the sum.
-func (s Severities) Total() int { return s.Info + s.Warning + s.Blocker }
 
 // Namespace has the workloads of one namespace.
 type Namespace struct {
@@ -86,14 +78,4 @@ type Network struct {
 	translate.NetworkVerdict
 	// Users are the workloads that name it, sorted.
 	Users []translate.ObjectRef `json:"users"`
-}
-
-// Finding is a finding with the texts of its rule.
-type Finding struct {
-	translate.Finding
-	Title  string `json:"title"`
-	What   string `json:"what"`
-	Why    string `json:"why"`
-	Fix    string `json:"fix"`
-	Anchor string `json:"anchor"`
 }

@@ -28,7 +28,7 @@ func writeSARIF(w io.Writer, r *Report) error {
 	for _, f := range r.Findings {
 		run.Results = append(run.Results, sarifResult{
 			RuleID: string(f.Code), RuleIndex: rules[f.Code], Level: sarifLevel(f.Severity),
-			Message: sarifText{Text: statement(f)}, Locations: []sarifLocation{sarifLocationOf(f)},
+			Message: sarifText{Text: f.Statement()}, Locations: []sarifLocation{sarifLocationOf(f)},
 			PartialFingerprints: map[string]string{"nadraFinding/v1": prints.of(f)},
 		})
 	}
@@ -61,7 +61,7 @@ func sarifLevel(s translate.Severity) string {
 
 // sarifLocationOf returns the location of a finding. Objects of a cluster have no place in a
 // file.
-func sarifLocationOf(f Finding) sarifLocation {
+func sarifLocationOf(f translate.Finding) sarifLocation {
 	name := strings.TrimPrefix(f.Object.Namespace+"/"+f.Object.Kind+"/"+f.Object.Name, "/")
 	out := sarifLocation{LogicalLocations: []sarifLogical{{Name: f.Object.String(), FullyQualifiedName: name, Kind: "object"}}}
 	if f.Field != "" {
@@ -89,7 +89,7 @@ func sarifArtifactOf(file string) sarifArtifact {
 type fingerprints map[findingKey]int
 
 // of returns the fingerprint of a finding.
-func (p fingerprints) of(f Finding) string {
+func (p fingerprints) of(f translate.Finding) string {
 	key := keyOf(f)
 	p[key]++
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q %q %d", key.code, key.object.kind, key.object.namespace, key.object.name, key.field, p[key]))

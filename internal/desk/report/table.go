@@ -188,7 +188,7 @@ func elsewhere(r *Report) []objectFindings {
 }
 
 // worst returns the worst severity.
-func worst(findings []Finding) translate.Severity {
+func worst(findings []translate.Finding) translate.Severity {
 	out := translate.Info
 	for _, f := range findings {
 		if rank(f.Severity) < rank(out) {

@@ -10,45 +10,25 @@ import (
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-// foldedDifference is the same difference of several pods.
-type foldedDifference struct {
-	snapshot.Difference
-	pods []string
-}
+// likeness is what equal differences of a workload's pods have in common.
+type likeness struct{ code, namespace, workload, iface, message string }
 
-// foldDifferences joins equal differences of the pods of a workload, in the order of the
-// first of each.
-func foldDifferences(list []snapshot.Difference) []foldedDifference {
-	type key struct{ code, namespace, workload, iface, message string }
-	var out []foldedDifference
-	at := map[key]int{}
-	for _, d := range list {
-		k := key{string(d.Code), d.Namespace, workloadOf(d), d.Interface, d.Message}
-		i, seen := at[k]
-		if !seen {
-			i = len(out)
-			at[k] = i
-			out = append(out, foldedDifference{Difference: d})
-		}
-		if d.Pod != "" {
-			out[i].pods = append(out[i].pods, podOf(d))
-		}
+// likenessAndPod returns what a difference has in common with others, and its pod.
+func likenessAndPod(d snapshot.Difference) (likeness, string) {
+	pod := ""
+	if d.Object.Kind == "Pod" {
+		pod = podOf(d)
 	}
-	return out
+	return likeness{string(d.Code), d.Object.Namespace, workloadOf(d), d.Interface, d.Message}, pod
 }
 
-// workloadOf returns the short name of a difference's workload, or of its pod if no workload
+// workloadOf returns the short name of a difference's workload, or of its object if no workload
 // owns that.
 func workloadOf(d snapshot.Difference) string {
-	switch {
-	case d.Workload != nil:
+	if d.Workload != nil {
 		return shortWorkload(*d.Workload)
-	case d.Pod != "":
-		return short(translate.ObjectRef{Kind: "Pod", Name: d.Pod})
-	case d.Network != "":
-		return short(translate.ObjectRef{Kind: "NetworkAttachmentDefinition", Name: d.Network})
 	}
-	return ""
+	return short(d.Object)
 }
 
 // shortWorkload returns a workload's short name.
@@ -59,18 +39,18 @@ func shortWorkload(w snapshot.Workload) string {
 // podOf names the pod, and its successor if that has another name.
 func podOf(d snapshot.Difference) string {
 	if d.NowPod != "" {
-		return d.Pod + "→" + d.NowPod
+		return d.Object.Name + "→" + d.NowPod
 	}
-	return d.Pod
+	return d.Object.Name
 }
 
 // unexpected returns the differences that are not expected, the worst first.
-func unexpected(r *snapshot.Report) []foldedDifference {
-	all := foldDifferences(r.Differences)
-	var out []foldedDifference
-	for _, severity := range []snapshot.Severity{snapshot.Blocker, snapshot.Warning} {
+func unexpected(r *snapshot.Report) []alike[snapshot.Difference] {
+	all := foldBy(r.Differences, likenessAndPod)
+	var out []alike[snapshot.Difference]
+	for _, severity := range worstToMildest[:2] {
 		for _, d := range all {
-			if d.Severity == severity {
+			if d.first.Severity == severity {
 				out = append(out, d)
 			}
 		}
@@ -80,14 +60,14 @@ func unexpected(r *snapshot.Report) []foldedDifference {
 
 // codeCount is a code of a report with its number of differences.
 type codeCount struct {
-	snapshot.Rule
+	translate.Rule
 	count int
 }
 
 // codesOf returns the codes of a report, the worst first.
 func codesOf(r *snapshot.Report) []codeCount {
 	var out []codeCount
-	for _, severity := range snapshot.Severities() {
+	for _, severity := range worstToMildest {
 		for _, rule := range snapshot.Rules() {
 			n := 0
 			for _, d := range r.Differences {
@@ -108,8 +88,8 @@ func writeVerifyTable(w io.Writer, r *snapshot.Report) error {
 	s := sheet{w: w}
 	rows := unexpected(r)
 	s.table("NAMESPACE\tWORKLOAD\tPODS\tCODE\tSEVERITY\tDIFFERENCE", len(rows), func(i int) []string {
-		d := rows[i]
-		return []string{cut(d.Namespace), cut(workloadOf(d.Difference)), some(d.pods), string(d.Code), string(d.Severity), d.Message}
+		d := rows[i].first
+		return []string{cut(d.Object.Namespace), cut(workloadOf(d)), some(rows[i].names), string(d.Code), string(d.Severity), d.Message}
 	})
 	codes := codesOf(r)
 	s.table("CODE\tCOUNT\tSEVERITY\tMEANING", len(codes), func(i int) []string {
@@ -155,11 +135,11 @@ func sideWords(s snapshot.Side) string {
 // verifyOutcome counts the differences in a sentence.
 func verifyOutcome(s snapshot.Summary) string {
 	out := "No difference."
-	switch {
-	case s.Blocker+s.Warning > 0:
-		out = fmt.Sprintf("%s: %s, %s, %d expected.", count(s.Total(), "difference"), count(s.Blocker, "blocker"), count(s.Warning, "warning"), s.Expected)
-	case s.Expected > 0:
-		out = fmt.Sprintf("No unexpected difference; %d expected.", s.Expected)
+	switch n := s.Findings; {
+	case n.Blocker+n.Warning > 0:
+		out = count(n.Total(), "difference") + ": " + severityWords(n) + "."
+	case n.Info > 0:
+		out = fmt.Sprintf("No unexpected difference; %d expected.", n.Info)
 	}
 	if s.Ignored > 0 {
 		out += fmt.Sprintf(" %d ignored.", s.Ignored)

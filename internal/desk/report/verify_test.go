@@ -11,6 +11,7 @@ import (
 	"github.com/nadra-dev/nadra/internal/canarypod"
 	"github.com/nadra-dev/nadra/internal/desk/canary"
 	"github.com/nadra-dev/nadra/internal/desk/snapshot"
+	"github.com/nadra-dev/nadra/pkg/translate"
 	"github.com/nadra-dev/nadra/test/golden"
 )
 
@@ -82,7 +83,7 @@ func sameReport(t *testing.T) *snapshot.Report {
 	t.Helper()
 	was := &snapshot.Snapshot{Pods: []snapshot.Pod{upf(0, "u0", "worker-1")}}
 	now := &snapshot.Snapshot{Pods: []snapshot.Pod{upf(0, "u9", "worker-2")}}
-	r, err := snapshot.Compare(was, now, snapshot.Options{Ignore: []snapshot.Code{snapshot.NodeOther}})
+	r, err := snapshot.Compare(was, now, snapshot.Options{Ignore: []translate.Code{snapshot.NodeOther}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,10 +195,15 @@ func TestCanaryFormats(t *testing.T) {
 func TestVerifyIsRobust(t *testing.T) {
 	hostile := &snapshot.Report{
 		Was: snapshot.Side{Source: "x\x1b"},
-		Differences: []snapshot.Difference{{
-			Code: snapshot.MTUOther, Severity: snapshot.Blocker, Namespace: "a\x1b", Pod: "p\x1b", Workload: &snapshot.Workload{Kind: "K\x1b", Name: "w\x1b"},
-			Interface: "i\x1b", Network: "n\x1b", Message: "m\x1b[31m\nx",
-		}, {Code: snapshot.NADOther, Severity: snapshot.Warning, Network: "n\x1b", Message: "m\x1b"}},
+		Differences: []snapshot.Difference{
+			{
+				Finding: translate.Finding{
+					Code: snapshot.MTUOther, Severity: translate.Blocker, Object: translate.ObjectRef{Kind: "Pod", Namespace: "a\x1b", Name: "p\x1b"}, Message: "m\x1b[31m\nx",
+				},
+				Workload: &snapshot.Workload{Kind: "K\x1b", Name: "w\x1b"}, Interface: "i\x1b", Network: "n\x1b",
+			},
+			{Finding: translate.Finding{Code: snapshot.NADOther, Severity: translate.Warning, Object: translate.ObjectRef{Name: "n\x1b"}, Message: "m\x1b"}},
+		},
 		Workloads: []snapshot.WorkloadResult{{Namespace: "a\x1b", Workload: snapshot.Workload{Kind: "K\x1b", Name: "w\x1b"}}},
 	}
 	dirty := canary.NewReport("x\x1b", []canary.NetworkReport{{

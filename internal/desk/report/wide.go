@@ -15,7 +15,7 @@ func writeWide(w io.Writer, r *Report) error {
 		one := r.Workloads[i]
 		return []string{
 			one.Object.Namespace, withPods(short(one.Object), one.Pods), strings.Join(one.Networks, ","), strings.Join(one.Features, ","),
-			string(one.Readiness), strings.Join(worstFirst(one.Codes), ","), place(one.Position),
+			string(one.Readiness), strings.Join(worstFirst(one.Codes), ","), one.Position.String(),
 		}
 	})
 	s.table("NAMESPACE\tNETWORK\tPLUGINS\tIPAM\tPOOL\tCLASS\tVERDICT\tFINDINGS\tUSERS", len(r.Networks), func(i int) []string {
@@ -41,30 +41,12 @@ func (s *sheet) findings(all []group) {
 			s.gap()
 		}
 		for _, f := range g.findings[:min(folded, len(g.findings))] {
-			s.println(Visible(sentence(f)))
+			s.println(Visible(f.String()))
 		}
 		if more := len(g.findings) - folded; more > 0 {
 			s.println(fmt.Sprintf("%s: and %d more (-o json)", cut(string(g.Code)), more))
 		}
 	}
-}
-
-// sentence returns a finding on one line.
-func sentence(f Finding) string {
-	at := place(f.Position)
-	if at != "" {
-		at += ": "
-	}
-	return fmt.Sprintf("%s%s %s: %s", at, f.Severity, f.Code, statement(f))
-}
-
-// statement returns a finding's object, field and message.
-func statement(f Finding) string {
-	out := f.Object.String()
-	if f.Field != "" {
-		out += ": " + f.Field
-	}
-	return out + ": " + f.Message
 }
 
 // userNames returns the users of a network.

@@ -55,19 +55,6 @@ func Visible(s string) string {
 // replacement character.
 func unprintable(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) }
 
-// place returns file:line:column, as far as they are known. Objects of a cluster have no
-// lines.
-func place(p translate.Position) string {
-	out := p.File
-	for _, n := range []int{p.Line, p.Column} {
-		if n <= 0 {
-			break
-		}
-		out += ":" + strconv.Itoa(n)
-	}
-	return out
-}
-
 // kinds has kubectl's short names.
 var kinds = map[string]string{
 	"Deployment": "deploy", "StatefulSet": "sts", "DaemonSet": "ds", "Job": "job", "CronJob": "cj", "Pod": "po",
@@ -108,10 +95,10 @@ func locals(w Workload) []string {
 	return out
 }
 
+var worstToMildest = []translate.Severity{translate.Blocker, translate.Warning, translate.Info}
+
 // rank returns a severity's place, the worst first.
-func rank(s translate.Severity) int {
-	return slices.Index([]translate.Severity{translate.Blocker, translate.Warning, translate.Info}, s)
-}
+func rank(s translate.Severity) int { return slices.Index(worstToMildest, s) }
 
 // worstFirst returns each code once, the worst first.
 func worstFirst(codes []translate.Code) []string {
@@ -161,7 +148,7 @@ func unrenderedWords(r *Report) []string {
 }
 
 // words returns the counts in words.
-func (s Severities) words() string {
+func severityWords(s translate.Counts) string {
 	return fmt.Sprintf("%s, %s, %d info", count(s.Blocker, "blocker"), count(s.Warning, "warning"), s.Info)
 }
 
@@ -217,7 +204,7 @@ func outcome(r *Report) []string {
 		out = append(out, count(n, "network")+": "+s.Networks.words()+".")
 	}
 	if n := s.Findings.Total(); n > 0 {
-		out = append(out, count(n, "finding")+": "+s.Findings.words()+".")
+		out = append(out, count(n, "finding")+": "+severityWords(s.Findings)+".")
 	}
 	return slices.Concat(out, unrenderedWords(r), knownWords(s.Known))
 }

@@ -178,7 +178,7 @@ func FuzzParse(f *testing.F) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if r.Summary.Total() != len(r.Differences) || r.Summary.Missing+r.Summary.Added > 0 {
+			if r.Summary.Findings.Total() != len(r.Differences) || r.Summary.Missing+r.Summary.Added > 0 {
 				t.Errorf("compared with itself: %+v", r.Summary)
 			}
 		})

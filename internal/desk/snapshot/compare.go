@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+
+	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
 // Options limit a comparison.
@@ -66,7 +68,9 @@ func (c *comparison) pods() {
 	for _, pod := range p.added {
 		if c.counts(pod) {
 			c.summary.Added++
-			c.add(PodAdditional, Difference{Namespace: pod.Namespace, Workload: pod.Workload, Pod: pod.Name, NowNode: pod.Node, Message: "it runs now, and is not in the snapshot"})
+			d := differenceOf(pod, "it runs now, and is not in the snapshot")
+			d.Node, d.NowNode = "", pod.Node
+			c.add(PodAdditional, d)
 		}
 	}
 }
@@ -96,9 +100,16 @@ func (c *comparison) counts(pods ...*Pod) bool {
 	return len(c.options.Nodes) == 0 || slices.ContainsFunc(pods, func(p *Pod) bool { return slices.Contains(c.options.Nodes, p.Node) })
 }
 
+// differenceOf returns a difference of a pod of the first snapshot.
+func differenceOf(pod *Pod, message string) Difference {
+	d := Difference{Workload: pod.Workload, Node: pod.Node}
+	d.Object, d.Message = translate.ObjectRef{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name}, message
+	return d
+}
+
 // missing records a pod without a successor.
 func (c *comparison) missing(pod *Pod) {
-	d := Difference{Namespace: pod.Namespace, Workload: pod.Workload, Pod: pod.Name, Node: pod.Node, Message: "it does not run now"}
+	d := differenceOf(pod, "it does not run now")
 	if pod.Workload.ends() {
 		c.add(PodEnded, d)
 		return
@@ -123,7 +134,9 @@ func (c *comparison) missing(pod *Pod) {
 // notObserved records once that only the first snapshot has observations of nodes.
 func (c *comparison) notObserved() {
 	if len(c.was.Nodes) > 0 && len(c.now.Nodes) == 0 {
-		c.add(NotCompared, Difference{Message: "the snapshot was taken with --probe: verify with --probe, too"})
+		var d Difference
+		d.Message = "the snapshot was taken with --probe: verify with --probe, too"
+		c.add(NotCompared, d)
 	}
 }
 
@@ -135,6 +148,7 @@ func (c *comparison) networks() {
 			continue
 		}
 		d := Difference{Network: was.String()}
+		d.Object = translate.ObjectRef{Kind: "NetworkAttachmentDefinition", Namespace: was.Namespace, Name: was.Name}
 		switch {
 		case now.Missing:
 			d.Message = "the NetworkAttachmentDefinition was deleted"
@@ -160,6 +174,7 @@ func (c *comparison) used(network string) bool {
 // add records a difference.
 func (c *comparison) add(code Code, d Difference) {
 	rule, _ := RuleOf(code)
-	d.Code, d.Severity, d.Title = code, rule.Severity, rule.Title
+	d.Code, d.Severity = code, rule.Severity
+	d.Finding = d.WithRule(rule)
 	c.found = append(c.found, d)
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/nadra-dev/nadra/internal/probe"
+	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
 // changes are changes of the sample, before or now, each with the difference that Compare
@@ -191,7 +192,7 @@ func TestCompare(t *testing.T) {
 					if d.Severity != rule.Severity || d.Title != rule.Title {
 						t.Errorf("%s is a %s, want %s", d.Code, d.Severity, rule.Severity)
 					}
-				case d.Code != test.code && d.Severity != Expected:
+				case d.Code != test.code && d.Severity != translate.Info:
 					t.Errorf("unexpected difference %s: %s", d.Code, d.Message)
 				}
 			}
@@ -246,12 +247,12 @@ func TestCompareRecreated(t *testing.T) {
 	p.Observed.Env[1].Value, p.Observed.Env[2].Value = "0000:03:02.5", `{"0000:03:02.5": {}}`
 	p.Env[0].Value = "0000:03:02.5"
 	r := compared(t, sample(), now, Options{})
-	if r.Summary.Blocker+r.Summary.Warning > 0 || r.Summary.Expected == 0 {
+	if r.Summary.Findings.Blocker+r.Summary.Findings.Warning > 0 || r.Summary.Findings.Info == 0 {
 		t.Errorf("summary %+v", r.Summary)
 	}
 	for _, d := range r.Differences {
 		t.Logf("%s %s", d.Code, d.Message)
-		if d.Severity != Expected {
+		if d.Severity != translate.Info {
 			t.Errorf("%s: %s", d.Code, d.Message)
 		}
 	}
@@ -261,7 +262,7 @@ func TestCompareOptions(t *testing.T) {
 	now := copyOf(t, sample())
 	now.Pods[0].UID, now.Pods[0].HostNetwork = "u9", true
 	r := compared(t, sample(), now, Options{Ignore: []Code{PodRecreated}})
-	if r.Summary.Ignored != 1 || r.Summary.Expected != 0 || r.Summary.Blocker != 1 || len(r.Differences) != 1 {
+	if r.Summary.Ignored != 1 || r.Summary.Findings != (translate.Counts{Blocker: 1}) || len(r.Differences) != 1 {
 		t.Errorf("ignoring one: %+v", r.Summary)
 	}
 	if r := compared(t, sample(), now, Options{Nodes: []string{"n7"}}); r.Summary.Pods != 0 || len(r.Differences) != 0 {
@@ -291,7 +292,7 @@ func TestWorkloadResults(t *testing.T) {
 	now := copyOf(t, sample())
 	now.Pods[0].HostNetwork, now.Pods[0].UID = true, "u9"
 	r := compared(t, sample(), now, Options{})
-	want := WorkloadResult{Namespace: "ran", Workload: Workload{"StatefulSet", "du"}, Pods: 1, Blocker: 1, Expected: 1}
+	want := WorkloadResult{Namespace: "ran", Workload: Workload{"StatefulSet", "du"}, Pods: 1, Findings: translate.Counts{Blocker: 1, Info: 1}}
 	if len(r.Workloads) != 2 || r.Workloads[1] != want {
 		t.Errorf("workloads %+v", r.Workloads)
 	}

@@ -16,10 +16,8 @@ type podDifferences struct {
 
 // add records a difference of the pod, or of an interface of it unless n is nil.
 func (d *podDifferences) add(code Code, n *Interface, was, now, format string, args ...any) {
-	out := Difference{
-		Namespace: d.was.Namespace, Workload: d.was.Workload, Pod: d.was.Name, Node: d.was.Node,
-		Was: was, Now: now, Message: fmt.Sprintf(format, args...),
-	}
+	out := differenceOf(d.was, fmt.Sprintf(format, args...))
+	out.Was, out.Now = was, now
 	if d.now.Name != d.was.Name {
 		out.NowPod = d.now.Name
 	}

@@ -3,6 +3,8 @@ package snapshot
 import (
 	"cmp"
 	"slices"
+
+	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
 // Report is the result of a comparison. Fields are added within a version, never renamed
@@ -26,10 +28,8 @@ type WorkloadResult struct {
 	Namespace string `json:"namespace"`
 	Workload
 	// Pods is the number of its pods in the first snapshot.
-	Pods     int `json:"pods"`
-	Blocker  int `json:"blocker"`
-	Warning  int `json:"warning"`
-	Expected int `json:"expected"`
+	Pods     int              `json:"pods"`
+	Findings translate.Counts `json:"findings"`
 }
 
 // Side is one of the two snapshots.
@@ -47,29 +47,19 @@ type Summary struct {
 	Pods       int `json:"pods"`
 	Interfaces int `json:"interfaces"`
 	// Missing and Added are the numbers of pods without counterpart.
-	Missing  int `json:"missing"`
-	Added    int `json:"added"`
-	Blocker  int `json:"blocker"`
-	Warning  int `json:"warning"`
-	Expected int `json:"expected"`
+	Missing  int              `json:"missing"`
+	Added    int              `json:"added"`
+	Findings translate.Counts `json:"findings"`
 	// Ignored is the number of differences that were left out.
 	Ignored int `json:"ignored"`
 }
 
-// Total returns the number of differences.
-func (s Summary) Total() int { return s.Blocker + s.Warning + s.Expected }
-
-// Difference is a difference between two snapshots.
+// Difference is a difference between two snapshots: of a pod, which is named as in the first one, of a
+// NetworkAttachmentDefinition, or of neither.
 type Difference struct {
-	Code     Code     `json:"code"`
-	Severity Severity `json:"severity"`
-	Title    string   `json:"title"`
-	// Namespace, Workload, Pod and Node are the first snapshot's. They are empty for a
-	// difference of a NetworkAttachmentDefinition, which has a Network only.
-	Namespace string    `json:"namespace,omitempty"`
-	Workload  *Workload `json:"workload,omitempty"`
-	Pod       string    `json:"pod,omitempty"`
-	Node      string    `json:"node,omitempty"`
+	translate.Finding
+	Workload *Workload `json:"workload,omitempty"`
+	Node     string    `json:"node,omitempty"`
 	// NowPod and NowNode are the successor's, if they are different.
 	NowPod    string `json:"nowPod,omitempty"`
 	NowNode   string `json:"nowNode,omitempty"`
@@ -77,7 +67,6 @@ type Difference struct {
 	Network   string `json:"network,omitempty"`
 	Was       string `json:"was,omitempty"`
 	Now       string `json:"now,omitempty"`
-	Message   string `json:"message"`
 }
 
 // report sorts and counts the differences.
@@ -91,9 +80,9 @@ func (c *comparison) report() *Report {
 			r.Summary.Ignored++
 			continue
 		}
-		count(d.Severity, &r.Summary.Blocker, &r.Summary.Warning, &r.Summary.Expected)
+		r.Summary.Findings.Add(d.Severity)
 		if w := c.results[d.identity()]; w != nil {
-			count(d.Severity, &w.Blocker, &w.Warning, &w.Expected)
+			w.Findings.Add(d.Severity)
 		}
 		r.Differences = append(r.Differences, d)
 	}
@@ -104,25 +93,14 @@ func (c *comparison) report() *Report {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
 	})
 	slices.SortStableFunc(r.Differences, func(a, b Difference) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Pod, b.Pod), cmp.Compare(a.Network+a.Interface, b.Network+b.Interface), cmp.Compare(a.Code, b.Code))
+		return cmp.Or(cmp.Compare(a.Object.Namespace, b.Object.Namespace), cmp.Compare(a.Object.Name, b.Object.Name), cmp.Compare(a.Network+a.Interface, b.Network+b.Interface), cmp.Compare(a.Code, b.Code))
 	})
 	return r
 }
 
-func count(severity Severity, blocker, warning, expected *int) {
-	switch severity {
-	case Blocker:
-		*blocker++
-	case Warning:
-		*warning++
-	case Expected:
-		*expected++
-	}
-}
-
 // identity returns the identity of the difference's pod.
 func (d *Difference) identity() identity {
-	return (&Pod{Namespace: d.Namespace, Name: d.Pod, Workload: d.Workload}).identity()
+	return (&Pod{Namespace: d.Object.Namespace, Name: d.Object.Name, Workload: d.Workload}).identity()
 }
 
 func sideOf(s *Snapshot) Side {

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
 // Facts describe the cluster as it is now. Plans are made from them.
@@ -35,11 +37,8 @@ type Facts struct {
 	// Controllers are the workloads that a rollout restarts. They matter beside Multus only.
 	Controllers []Controller
 	// Blind are doctor's warnings about programs that do not see the networks of nadra's pods beside Multus.
-	Blind []Blind
+	Blind []translate.Finding
 }
-
-// Blind is a program that does not see the networks of nadra's pods.
-type Blind struct{ Object, What, Do string }
 
 // Node is a node of the cluster.
 type Node struct {
@@ -62,7 +61,9 @@ type Workload struct {
 	Name      string `json:"name"`
 }
 
-func (w Workload) String() string { return w.Kind + " " + w.Namespace + "/" + w.Name }
+func (w Workload) String() string { return w.ref().String() }
+
+func (w Workload) ref() translate.ObjectRef { return ref(w.Kind, w.Namespace, w.Name) }
 
 // Pod is a pod with networks.
 type Pod struct {
@@ -142,9 +143,6 @@ type Multus struct {
 	// empty if none is known.
 	ManagedBy string
 }
-
-// String returns namespace/name of the DaemonSet.
-func (m Multus) String() string { return m.Namespace + "/" + m.DaemonSet }
 
 // podsOn returns the pods of a node whose networks Multus attached.
 func (f *Facts) podsOn(node string) []Pod { return f.Disturbed(node, ToNadra) }

@@ -12,6 +12,7 @@ import (
 	"github.com/nadra-dev/nadra/internal/multusconf"
 	"github.com/nadra-dev/nadra/internal/multusstate"
 	"github.com/nadra-dev/nadra/internal/nodepod"
+	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
 // handover moves Multus' configuration between the container runtime's directory and a
@@ -80,15 +81,15 @@ func (h *handover) returned(ctx context.Context, node string) error {
 
 // NotAdopted returns a problem for each node on which nadra's driver has not adopted all that Multus
 // has attached.
-func (r *Runner) NotAdopted(ctx context.Context, nodes []string) []Problem {
+func (r *Runner) NotAdopted(ctx context.Context, nodes []string) []translate.Finding {
 	h := &handover{pods: r.Nodes, multusDir: r.MultusDir}
-	var out []Problem
+	var out []translate.Finding
 	for _, one := range nodepod.OnEach(ctx, r.Nodes, nodes, func(node string) (struct{}, error) { return struct{}{}, h.adopted(ctx, node) }) {
 		if one.Err != nil {
-			out = append(out, Problem{
-				Code: CodeNotAdopted, Severity: Blocker, Object: "Node " + one.Node, What: one.Err.Error(),
-				Do: "Read the log of nadra's driver on the node; delete the pods that it names.",
-			})
+			out = append(out, problem(
+				CodeNotAdopted, blocker, ref("Node", "", one.Node), one.Err.Error(),
+				"Read the log of nadra's driver on the node; delete the pods that it names.",
+			))
 		}
 	}
 	return out

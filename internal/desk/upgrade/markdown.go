@@ -14,7 +14,7 @@ func (p *Plan) Markdown() []byte {
 	}
 	s := p.Summary
 	fmt.Fprintf(&b, "\n\n%s.\n", s)
-	p.problemTable(&b)
+	p.findingTable(&b)
 	p.waveTables(&b)
 	p.leftTables(&b)
 	if p.BesideMultus {
@@ -25,13 +25,13 @@ func (p *Plan) Markdown() []byte {
 	return []byte(b.String())
 }
 
-func (p *Plan) problemTable(b *strings.Builder) {
-	if len(p.Problems) == 0 {
+func (p *Plan) findingTable(b *strings.Builder) {
+	if len(p.Findings) == 0 {
 		return
 	}
 	b.WriteString("\n## Blockers and warnings\n\n| Severity | Code | Object | Problem | What to do |\n| --- | --- | --- | --- | --- |\n")
-	for _, one := range p.Problems {
-		fmt.Fprintf(b, "| %s | %s | %s | %s | %s |\n", one.Severity, one.Code, escape(one.Object), escape(one.What), escape(one.Do))
+	for _, one := range p.Findings {
+		fmt.Fprintf(b, "| %s | %s | %s | %s | %s |\n", one.Severity, one.Code, escape(one.Object.String()), escape(one.Message), escape(one.Fix))
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/yaml"
+
+	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
 // Plan is the order in which nodes and namespaces move. A person reviews it, and may
@@ -31,9 +33,11 @@ type Plan struct {
 	Left []LeftNode `json:"left,omitempty"`
 	// Stays are the workloads that stay with Multus, with their findings.
 	Stays []StayingWorkload `json:"stays,omitempty"`
-	// Problems are blockers, warnings and notes.
-	Problems []Problem `json:"problems,omitempty"`
-	Summary  Summary   `json:"summary"`
+	// Findings are what stops the move, and what to know before it.
+	Findings []translate.Finding `json:"findings,omitempty"`
+	// Problems are the findings of a plan of an older version, which nothing reads.
+	Problems any     `json:"problems,omitempty"`
+	Summary  Summary `json:"summary"`
 }
 
 // MultusRef names a DaemonSet.

@@ -28,7 +28,7 @@ func planned(t *testing.T, drain bool) *Plan {
 func TestPlanKeepsPods(t *testing.T) {
 	p := planned(t, false)
 	if p.Summary.Evictions != 0 || p.Summary.Adopted != sample(t).Summary.Evictions || p.Summary.Blockers > 0 {
-		t.Errorf("%s; problems %+v", p.Summary, p.Problems)
+		t.Errorf("%s; problems %+v", p.Summary, p.Findings)
 	}
 	golden.Check(t, "testdata/plan-adopting.md", string(p.Markdown()))
 }
@@ -119,7 +119,7 @@ func rulesTable() string {
 	var b strings.Builder
 	b.WriteString("| Code | Problem | Why it matters |\n| --- | --- | --- |\n")
 	for _, r := range rules {
-		fmt.Fprintf(&b, "| <a id=\"%s\"></a>%s | %s | %s |\n", strings.ToLower(r.Code), r.Code, r.Title, r.Why)
+		fmt.Fprintf(&b, "| <a id=\"%s\"></a>%s | %s | %s |\n", strings.ToLower(string(r.Code)), r.Code, r.Title, r.Why)
 	}
 	return b.String()
 }
@@ -138,7 +138,7 @@ func between(t *testing.T, text, name, content string) string {
 // Every code has one rule, in order.
 func TestRules(t *testing.T) {
 	for i, r := range Rules() {
-		if want := fmt.Sprintf("NADRA-U%02d", i+1); r.Code != want {
+		if want := fmt.Sprintf("NADRA-%d", 301+i); string(r.Code) != want {
 			t.Errorf("rule %d is of %s, want %s", i, r.Code, want)
 		}
 		if r.Title == "" || r.Why == "" {

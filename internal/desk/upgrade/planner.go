@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
 // Options control how a cluster is cut into waves. The zero value moves one node at
@@ -46,7 +47,7 @@ func NewPlan(f Facts, o Options) *Plan {
 	p.waves = p.nodeWaves(p.inOrder(movers))
 	p.assignNamespaces(movers)
 	out.Waves = append(out.Waves, p.waves...)
-	out.Problems = p.problems(movers, out.Left)
+	out.Findings = p.problems(movers, out.Left)
 	out.Summary = p.summary(out)
 	return out
 }
@@ -209,7 +210,7 @@ func (p *planner) hasStaying(namespace string) bool {
 
 func (p *planner) summary(out *Plan) Summary {
 	s := Summary{Waves: len(out.Waves)}
-	s.countProblems(out.Problems)
+	s.countFindings(out.Findings)
 	for _, w := range out.Waves {
 		s.Nodes += len(w.Nodes)
 		s.Namespaces += len(w.Namespaces)
@@ -224,15 +225,8 @@ func (p *planner) summary(out *Plan) Summary {
 	return s
 }
 
-// countProblems counts blockers and warnings.
-func (s *Summary) countProblems(all []Problem) {
-	for _, one := range all {
-		switch one.Severity {
-		case Blocker:
-			s.Blockers++
-		case Warning:
-			s.Warnings++
-		case Note:
-		}
-	}
+// countFindings counts blockers and warnings.
+func (s *Summary) countFindings(all []translate.Finding) {
+	n := translate.Count(all)
+	s.Blockers, s.Warnings = n.Blocker, n.Warning
 }

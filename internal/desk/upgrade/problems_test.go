@@ -1,11 +1,14 @@
 package upgrade
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
 func TestProblems(t *testing.T) {
@@ -26,47 +29,47 @@ func TestProblems(t *testing.T) {
 		want  []string // code, severity and object
 	}{
 		{"no problem", healthy(two, pods("x", "d", "b", 2)), Options{}, nil},
-		{"doctor has a blocker", with(healthy(two), func(f *Facts) { f.Doctor = []string{"dra-api: not served"} }), Options{}, []string{"NADRA-U01 blocker"}},
-		{"no Multus", with(healthy(two), func(f *Facts) { f.Multus = nil }), Options{}, []string{"NADRA-U02 blocker"}},
-		{"Argo CD", with(healthy(two), func(f *Facts) { f.Multus[0].ManagedBy = "Argo CD" }), Options{}, []string{"NADRA-U03 warning DaemonSet kube-system/kube-multus-ds"}},
+		{"doctor has a blocker", with(healthy(two), func(f *Facts) { f.Doctor = []string{"dra-api: not served"} }), Options{}, []string{"NADRA-301 blocker"}},
+		{"no Multus", with(healthy(two), func(f *Facts) { f.Multus = nil }), Options{}, []string{"NADRA-302 blocker"}},
+		{"Argo CD", with(healthy(two), func(f *Facts) { f.Multus[0].ManagedBy = "Argo CD" }), Options{}, []string{"NADRA-303 warning DaemonSet kube-system/kube-multus-ds"}},
 		{"a workload that stays", with(healthy(two, pods("x", "d", "b", 1)), func(f *Facts) {
 			f.Stays = []Stay{{Workload: Workload{"Deployment", "x", "d"}, Codes: []string{"NADRA-041"}}}
-		}), Options{Exclude: []string{"b"}}, []string{"NADRA-U14 note Node b", "NADRA-U04 warning Deployment x/d"}},
+		}), Options{Exclude: []string{"b"}}, []string{"NADRA-314 info Node b", "NADRA-304 warning Deployment x/d"}},
 		{"and no node that does", with(healthy(two, pods("x", "d", "b", 1)), func(f *Facts) {
 			f.Stays = []Stay{{Workload: Workload{"Deployment", "x", "d"}, Codes: []string{"NADRA-041"}}}
-		}), Options{}, []string{"NADRA-U05 blocker Deployment x/d"}},
+		}), Options{}, []string{"NADRA-305 blocker Deployment x/d"}},
 		{
 			"a namespace that stays", with(healthy(two, pods("x", "d", "b", 1)), func(f *Facts) { f.Owners["x"] = "multus" }),
 			Options{Exclude: []string{"b"}},
-			[]string{"NADRA-U14 note Node b", "NADRA-U16 note Namespace x"},
+			[]string{"NADRA-314 info Node b", "NADRA-316 info Namespace x"},
 		},
 		{
 			"and no node that does", with(healthy(two, pods("x", "d", "b", 1)), func(f *Facts) { f.Owners["x"] = "multus" }),
 			Options{},
-			[]string{"NADRA-U05 blocker Namespace x"},
+			[]string{"NADRA-305 blocker Namespace x"},
 		},
-		{"a bare pod", healthy(two, one(func(p *Pod) { p.Workload = Workload{} })), Options{}, []string{"NADRA-U06 blocker Pod x/d-b-0"}},
-		{"a bare pod on a node that stays", healthy(two, one(func(p *Pod) { p.Workload = Workload{} })), Options{Exclude: []string{"b"}}, []string{"NADRA-U14 note Node b"}},
+		{"a bare pod", healthy(two, one(func(p *Pod) { p.Workload = Workload{} })), Options{}, []string{"NADRA-306 blocker Pod x/d-b-0"}},
+		{"a bare pod on a node that stays", healthy(two, one(func(p *Pod) { p.Workload = Workload{} })), Options{Exclude: []string{"b"}}, []string{"NADRA-314 info Node b"}},
 		{"a bare pod that nadra serves", healthy(two, one(func(p *Pod) { p.Workload, p.Nadra = Workload{}, true })), Options{}, nil},
-		{"a static pod", healthy(two, one(func(p *Pod) { p.Workload, p.Static = Workload{}, true })), Options{}, []string{"NADRA-U07 blocker Pod x/d-b-0"}},
-		{"a DaemonSet that tolerates every taint", healthy(two, one(func(p *Pod) { p.Workload.Kind, p.Tolerates = "DaemonSet", true })), Options{}, []string{"NADRA-U08 blocker DaemonSet x/d"}},
+		{"a static pod", healthy(two, one(func(p *Pod) { p.Workload, p.Static = Workload{}, true })), Options{}, []string{"NADRA-307 blocker Pod x/d-b-0"}},
+		{"a DaemonSet that tolerates every taint", healthy(two, one(func(p *Pod) { p.Workload.Kind, p.Tolerates = "DaemonSet", true })), Options{}, []string{"NADRA-308 blocker DaemonSet x/d"}},
 		{"a DaemonSet", healthy(two, one(func(p *Pod) { p.Workload.Kind = "DaemonSet" })), Options{}, nil},
 		{"a Deployment that tolerates every taint", healthy(two, one(func(p *Pod) { p.Tolerates = true })), Options{}, nil},
 		{"a budget that allows no eviction", with(healthy(two, pods("x", "d", "b", 1)), func(f *Facts) {
 			f.Budgets = []Budget{{Namespace: "x", Name: "tight", Expected: 1, Healthy: 1, Pods: []string{"d-b-0"}}}
-		}), Options{}, []string{"NADRA-U09 blocker PodDisruptionBudget x/tight"}},
+		}), Options{}, []string{"NADRA-309 blocker PodDisruptionBudget x/tight"}},
 		{"a budget of unhealthy pods", with(healthy(two, pods("x", "d", "b", 1)), func(f *Facts) {
 			f.Budgets = []Budget{{Namespace: "x", Name: "sick", Expected: 2, Healthy: 1, Pods: []string{"d-b-0"}}}
-		}), Options{}, []string{"NADRA-U15 warning PodDisruptionBudget x/sick"}},
+		}), Options{}, []string{"NADRA-315 warning PodDisruptionBudget x/sick"}},
 		{"a budget of another namespace", with(healthy(two, pods("x", "d", "b", 1)), func(f *Facts) {
 			f.Budgets = []Budget{{Namespace: "y", Name: "tight", Expected: 1, Healthy: 1, Pods: []string{"d-b-0"}}}
 		}), Options{}, nil},
-		{"data on the node", healthy(two, one(func(p *Pod) { p.LocalData = true })), Options{}, []string{"NADRA-U10 warning Pod x/d-b-0"}},
-		{"a cluster of one node", healthy(two[:1], pods("x", "d", "a", 1)), Options{}, []string{"NADRA-U11 warning Node a"}},
+		{"data on the node", healthy(two, one(func(p *Pod) { p.LocalData = true })), Options{}, []string{"NADRA-310 warning Pod x/d-b-0"}},
+		{"a cluster of one node", healthy(two[:1], pods("x", "d", "a", 1)), Options{}, []string{"NADRA-311 warning Node a"}},
 		{"its last node", healthy([]Node{two[0], {Name: "n", Nadra: true, Ready: true, Linux: true}}, pods("x", "d", "a", 1)), Options{}, nil},
-		{"nadra is not installed", with(healthy(two), func(f *Facts) { f.Installed = false }), Options{}, []string{"NADRA-U12 blocker"}},
-		{"a driver for all nodes", with(healthy(two), func(f *Facts) { f.Labelled = false }), Options{}, []string{"NADRA-U12 blocker"}},
-		{"nothing to move", healthy([]Node{{Name: "n", Nadra: true, Ready: true, Linux: true}}), Options{}, []string{"NADRA-U13 blocker"}},
+		{"nadra is not installed", with(healthy(two), func(f *Facts) { f.Installed = false }), Options{}, []string{"NADRA-312 blocker"}},
+		{"a driver for all nodes", with(healthy(two), func(f *Facts) { f.Labelled = false }), Options{}, []string{"NADRA-312 blocker"}},
+		{"nothing to move", healthy([]Node{{Name: "n", Nadra: true, Ready: true, Linux: true}}), Options{}, []string{"NADRA-313 blocker"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			drained := test.o
@@ -74,17 +77,17 @@ func TestProblems(t *testing.T) {
 			p := NewPlan(test.facts, drained)
 			var got []string
 			blockers, warnings := 0, 0
-			for _, one := range p.Problems {
-				got = append(got, strings.TrimSpace(one.Code+" "+string(one.Severity)+" "+one.Object))
-				if one.What == "" || one.Do == "" {
+			for _, one := range p.Findings {
+				got = append(got, strings.TrimSpace(fmt.Sprint(one.Code, " ", one.Severity, " ", one.Object)))
+				if one.Message == "" || one.Fix == "" {
 					t.Errorf("%s has no description or no remedy: %+v", one.Code, one)
 				}
 				switch one.Severity {
-				case Blocker:
+				case translate.Blocker:
 					blockers++
-				case Warning:
+				case translate.Warning:
 					warnings++
-				case Note:
+				case translate.Info:
 				}
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
@@ -93,8 +96,8 @@ func TestProblems(t *testing.T) {
 			if p.Summary.Blockers != blockers || p.Summary.Warnings != warnings {
 				t.Errorf("summary %+v, want %d blockers and %d warnings", p.Summary, blockers, warnings)
 			}
-			ofEvictions := []string{CodeBare, CodeStatic, CodeTolerates, CodeBudget, CodeLocalData, CodeNoRoom, CodeWaitsBudget}
-			for _, one := range NewPlan(test.facts, test.o).Problems {
+			ofEvictions := []translate.Code{CodeBare, CodeStatic, CodeTolerates, CodeBudget, CodeLocalData, CodeNoRoom, CodeWaitsBudget}
+			for _, one := range NewPlan(test.facts, test.o).Findings {
 				if slices.Contains(ofEvictions, one.Code) {
 					t.Errorf("a plan that evicts no pod has %+v", one)
 				}

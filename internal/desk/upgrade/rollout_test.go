@@ -119,25 +119,27 @@ func TestRolloutProblems(t *testing.T) {
 		want  []string
 	}{
 		{"none", one(), nil},
-		{"not installed", with(one(), func(f *Facts) { f.Installed = false }), []string{"NADRA-U12 blocker"}},
-		{"doctor's blocker", with(one(), func(f *Facts) { f.Doctor = []string{"beside-multus: they contradict each other"} }), []string{"NADRA-U01 blocker"}},
-		{"nothing to move", with(one(), func(f *Facts) { f.Owners["a"] = "multus" }), []string{"NADRA-U13 blocker", "NADRA-U16 note"}},
-		{"a blind program", with(one(), func(f *Facts) { f.Blind = []Blind{{"DaemonSet x/y", "it does not see them", "Leave them."}} }), []string{"NADRA-U25 warning"}},
-		{"a held workload", with(one(), func(f *Facts) { f.Controllers[0].Held = "it is paused" }), []string{"NADRA-U23 warning"}},
-		{"a Job", with(one(), func(f *Facts) { f.Controllers = nil }), []string{"NADRA-U22 note"}},
+		{"not installed", with(one(), func(f *Facts) { f.Installed = false }), []string{"NADRA-312 blocker"}},
+		{"doctor's blocker", with(one(), func(f *Facts) { f.Doctor = []string{"beside-multus: they contradict each other"} }), []string{"NADRA-301 blocker"}},
+		{"nothing to move", with(one(), func(f *Facts) { f.Owners["a"] = "multus" }), []string{"NADRA-313 blocker", "NADRA-316 info"}},
+		{"a blind program", with(one(), func(f *Facts) {
+			f.Blind = []translate.Finding{problem("NADRA-260", translate.Warning, ref("DaemonSet", "x", "y"), "it does not see them", "Leave them.")}
+		}), []string{"NADRA-325 warning"}},
+		{"a held workload", with(one(), func(f *Facts) { f.Controllers[0].Held = "it is paused" }), []string{"NADRA-323 warning"}},
+		{"a Job", with(one(), func(f *Facts) { f.Controllers = nil }), []string{"NADRA-322 info"}},
 		{"a budget that holds", with(one(), func(f *Facts) { f.Budgets = []Budget{budget(1, 1, 2)} }), nil},
-		{"a budget that a rollout ignores", with(one(), func(f *Facts) { f.Budgets, f.Controllers[0].Down = []Budget{budget(1, 1, 2)}, 2 }), []string{"NADRA-U24 warning"}},
-		{"unhealthy pods", with(one(), func(f *Facts) { f.Budgets = []Budget{budget(0, 2, 1)} }), []string{"NADRA-U15 warning"}},
+		{"a budget that a rollout ignores", with(one(), func(f *Facts) { f.Budgets, f.Controllers[0].Down = []Budget{budget(1, 1, 2)}, 2 }), []string{"NADRA-324 warning"}},
+		{"unhealthy pods", with(one(), func(f *Facts) { f.Budgets = []Budget{budget(0, 2, 1)} }), []string{"NADRA-315 warning"}},
 		{"a workload that the webhook would refuse", with(one(), func(f *Facts) {
 			f.Stays = []Stay{{Workload: Workload{"Deployment", "a", "vm"}, Codes: []string{"NADRA-029"}}}
-		}), []string{"NADRA-U13 blocker", "NADRA-U04 warning"}},
+		}), []string{"NADRA-313 blocker", "NADRA-304 warning"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			p := NewPlan(tt.facts, Options{})
 			var got []string
-			for _, one := range p.Problems {
-				got = append(got, one.Code+" "+string(one.Severity))
-				if one.What == "" || one.Do == "" {
+			for _, one := range p.Findings {
+				got = append(got, string(one.Code)+" "+string(one.Severity))
+				if one.Message == "" || one.Fix == "" {
 					t.Errorf("%+v", one)
 				}
 			}
@@ -156,7 +158,7 @@ func TestPlanOfTheOtherMode(t *testing.T) {
 		t.Errorf("the same mode: %+v", got)
 	}
 	f.BesideMultus = false
-	if got := Check(plan, f); len(got) != 1 || got[0].Code != CodeOtherMode || got[0].Severity != Blocker {
+	if got := Check(plan, f); len(got) != 1 || got[0].Code != CodeOtherMode || got[0].Severity != translate.Blocker {
 		t.Errorf("nodes move now: %+v", got)
 	}
 	f.BesideMultus = true
@@ -164,7 +166,7 @@ func TestPlanOfTheOtherMode(t *testing.T) {
 		t.Errorf("namespaces move now: %+v", got)
 	}
 	f.Stays = []Stay{{Workload: Workload{"Deployment", "a", "vm"}, Codes: []string{"NADRA-029"}}}
-	if got := Check(plan, f); !slices.ContainsFunc(got, func(p Problem) bool { return p.Code == CodeStays && p.Severity == Blocker }) {
+	if got := Check(plan, f); !slices.ContainsFunc(got, func(p translate.Finding) bool { return p.Code == CodeStays && p.Severity == translate.Blocker }) {
 		t.Errorf("a new workload holds the namespace back: %+v", got)
 	}
 }

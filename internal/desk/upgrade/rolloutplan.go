@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
 // planRollouts cuts a cluster in which Multus stays on all nodes into waves of namespaces. The first wave has one
@@ -28,7 +29,7 @@ func (p *planner) planRollouts(out *Plan) {
 		w := &out.Waves[last]
 		w.Namespaces, w.Rollouts = append(w.Namespaces, s.Name), append(w.Rollouts, s)
 	}
-	out.Problems = p.rolloutProblems(shares)
+	out.Findings = p.rolloutProblems(shares)
 	out.Summary = rolloutSummary(out, shares)
 }
 
@@ -50,7 +51,7 @@ func rolloutSummary(out *Plan, shares []NamespaceShare) Summary {
 		s.Rollouts.Restarted += share.pods()
 		s.Rollouts.Later += total(share.Later)
 	}
-	s.countProblems(out.Problems)
+	s.countFindings(out.Findings)
 	return s
 }
 
@@ -60,7 +61,7 @@ func rolloutSummary(out *Plan, shares []NamespaceShare) Summary {
 func (p *planner) rolling(stays []Workload) []string {
 	var out []string
 	for _, ns := range p.namespaces() {
-		if p.Owners[ns] == v1alpha1.OwnerMultus || slices.Contains(p.Exclude, ns) || p.heldBack(ns) != "" {
+		if p.Owners[ns] == v1alpha1.OwnerMultus || slices.Contains(p.Exclude, ns) || p.heldBack(ns).Kind != "" {
 			continue
 		}
 		if p.owner(ns) != v1alpha1.OwnerNadra || len(p.Rollouts(ns, ToNadra, stays).Restarts) > 0 {
@@ -70,27 +71,27 @@ func (p *planner) rolling(stays []Workload) []string {
 	return out
 }
 
-// heldBack returns the workload that holds a namespace back: one that the webhook would refuse there.
-func (p *planner) heldBack(namespace string) string {
+// heldBack returns the workload that holds a namespace back, one that the webhook would refuse there; without a kind if there is none.
+func (p *planner) heldBack(namespace string) Workload {
 	for _, s := range p.Stays {
 		if s.Workload.Namespace == namespace && !s.Pinned && !s.Unserved {
-			return s.Workload.String()
+			return s.Workload
 		}
 	}
-	return ""
+	return Workload{}
 }
 
 // rolloutProblems returns the problems of the waves.
-func (p *planner) rolloutProblems(shares []NamespaceShare) []Problem {
+func (p *planner) rolloutProblems(shares []NamespaceShare) []translate.Finding {
 	out := p.readiness()
 	if !p.Installed {
 		out = append(out, notInstalled("beside-multus"))
 	}
 	if len(shares) == 0 {
-		out = append(out, Problem{CodeNothing, Blocker, "", "no namespace is left to move", "Nothing needs to be done, unless --exclude leaves out too many namespaces."})
+		out = append(out, problem(CodeNothing, blocker, noObject, "no namespace is left to move", "Nothing needs to be done, unless --exclude leaves out too many namespaces."))
 	}
 	for _, b := range p.Blind {
-		out = append(out, Problem{CodeBlind, Warning, b.Object, b.What, b.Do})
+		out = append(out, problem(CodeBlind, warning, b.Object, b.Message, b.Fix))
 	}
 	out = append(out, p.leftNamespaces()...)
 	for _, s := range shares {
@@ -100,45 +101,45 @@ func (p *planner) rolloutProblems(shares []NamespaceShare) []Problem {
 }
 
 // leftNamespaces explains which namespaces and workloads stay with Multus.
-func (p *planner) leftNamespaces() []Problem {
-	var out []Problem
+func (p *planner) leftNamespaces() []translate.Finding {
+	var out []translate.Finding
 	for _, ns := range p.namespaces() {
 		held := p.heldBack(ns)
 		switch {
 		case p.Owners[ns] == v1alpha1.OwnerMultus:
-			out = append(out, Problem{CodePinned, Note, "Namespace " + ns, "its label leaves it to Multus", "To move it, remove the label nadra.dev/owner, and plan again."})
+			out = append(out, problem(CodePinned, info, ref("Namespace", "", ns), "its label leaves it to Multus", "To move it, remove the label nadra.dev/owner, and plan again."))
 		case slices.Contains(p.Exclude, ns):
-			out = append(out, Problem{CodePinned, Note, "Namespace " + ns, "it stays with Multus: it is excluded", "To move it, plan again."})
-		case held != "":
-			out = append(out, Problem{
-				CodeStays, Warning, held, "it stays with Multus, and its whole namespace with it, because the webhook would refuse its pods there",
+			out = append(out, problem(CodePinned, info, ref("Namespace", "", ns), "it stays with Multus: it is excluded", "To move it, plan again."))
+		case held.Kind != "":
+			out = append(out, problem(
+				CodeStays, warning, held.ref(), "it stays with Multus, and its whole namespace with it, because the webhook would refuse its pods there",
 				"Label its pod template nadra.dev/owner=multus, and plan again: the rest of the namespace then moves.",
-			})
+			))
 		}
 	}
 	for _, pod := range p.Pods {
 		if pod.Static {
-			out = append(out, Problem{CodeStatic, Note, "Pod " + pod.String(), "it is a static pod, whose networks Multus attaches in any namespace", "Nothing needs to be done."})
+			out = append(out, problem(CodeStatic, info, ref("Pod", pod.Namespace, pod.Name), "it is a static pod, whose networks Multus attaches in any namespace", "Nothing needs to be done."))
 		}
 	}
 	return out
 }
 
 // ofRollout checks what a rollout restarts, and what it does not.
-func (p *planner) ofRollout(s NamespaceShare) []Problem {
-	var out []Problem
+func (p *planner) ofRollout(s NamespaceShare) []translate.Finding {
+	var out []translate.Finding
 	for _, w := range s.Later {
 		if c := p.controller(w.Workload); c != nil {
-			out = append(out, Problem{
-				CodeNoRollout, Warning, w.Workload.String(), c.Held + ", so its rollout restarts none of its " + count(w.Pods, "pod"),
+			out = append(out, problem(
+				CodeNoRollout, warning, w.Workload.ref(), c.Held+", so its rollout restarts none of its "+count(w.Pods, "pod"),
 				"Change that for the move, or delete its pods when the namespace is nadra's: they come back as nadra's.",
-			})
+			))
 			continue
 		}
-		out = append(out, Problem{
-			CodeLater, Note, w.Workload.String(), "nothing restarts its " + count(w.Pods, "pod") + ": nadra serves it from its next start on",
+		out = append(out, problem(
+			CodeLater, info, w.Workload.ref(), "nothing restarts its "+count(w.Pods, "pod")+": nadra serves it from its next start on",
 			"Nothing needs to be done, unless its networks are to be nadra's now: then recreate it.",
-		})
+		))
 	}
 	for _, b := range p.Budgets {
 		if b.Namespace == s.Name {
@@ -149,23 +150,23 @@ func (p *planner) ofRollout(s NamespaceShare) []Problem {
 }
 
 // ofBudget compares a budget with the rollouts of its pods' workloads.
-func (p *planner) ofBudget(b Budget, s NamespaceShare) []Problem {
-	object := "PodDisruptionBudget " + b.String()
+func (p *planner) ofBudget(b Budget, s NamespaceShare) []translate.Finding {
+	object := ref("PodDisruptionBudget", b.Namespace, b.Name)
 	for _, w := range s.Restarts {
 		c := p.controller(w.Workload)
 		protects := slices.ContainsFunc(p.Pods, func(pod Pod) bool { return pod.Workload == w.Workload && b.covers(pod) })
 		switch {
 		case c == nil || !protects:
 		case b.Allowed == 0 && b.Healthy < b.Expected:
-			return []Problem{{
-				CodeWaitsBudget, Warning, object, fmt.Sprintf("%d of %d required pods are healthy before the rollout of %s", b.Healthy, b.Expected, w.Workload),
+			return []translate.Finding{problem(
+				CodeWaitsBudget, warning, object, fmt.Sprintf("%d of %d required pods are healthy before the rollout of %s", b.Healthy, b.Expected, w.Workload),
 				"Repair its workload first.",
-			}}
+			)}
 		case c.Down > b.Allowed:
-			return []Problem{{
-				CodeRolloutPDB, Warning, object, fmt.Sprintf("the rollout of %s takes down up to %s at once, and the budget allows %d", w.Workload, count(int(c.Down), "pod"), b.Allowed),
+			return []translate.Finding{problem(
+				CodeRolloutPDB, warning, object, fmt.Sprintf("the rollout of %s takes down up to %s at once, and the budget allows %d", w.Workload, count(int(c.Down), "pod"), b.Allowed),
 				"Lower maxUnavailable of the workload's update strategy if the budget must hold.",
-			}}
+			)}
 		}
 	}
 	return nil
@@ -173,13 +174,13 @@ func (p *planner) ofBudget(b Budget, s NamespaceShare) []Problem {
 
 // checkRollouts returns the problems of a plan beside Multus in the cluster as it is now, and refuses a plan of the
 // other mode.
-func checkRollouts(plan *Plan, f Facts) []Problem {
+func checkRollouts(plan *Plan, f Facts) []translate.Finding {
 	if plan.BesideMultus != f.BesideMultus {
 		what := "the plan moves nodes, and nadra runs beside Multus on one node"
 		if plan.BesideMultus {
 			what = "the plan moves namespaces beside Multus, and nadra's programs do not run with --beside-multus"
 		}
-		return []Problem{{CodeOtherMode, Blocker, "", what, "Plan again: kubectl nadra upgrade plan."}}
+		return []translate.Finding{problem(CodeOtherMode, blocker, noObject, what, "Plan again: kubectl nadra upgrade plan.")}
 	}
 	p := planner{Facts: f}
 	var shares []NamespaceShare
@@ -192,14 +193,14 @@ func checkRollouts(plan *Plan, f Facts) []Problem {
 }
 
 // contradicted returns the namespaces of a plan that must not move any more.
-func (p *planner) contradicted(shares []NamespaceShare) []Problem {
-	var out []Problem
+func (p *planner) contradicted(shares []NamespaceShare) []translate.Finding {
+	var out []translate.Finding
 	for _, s := range shares {
-		if held := p.heldBack(s.Name); held != "" {
-			out = append(out, Problem{
-				CodeStays, Blocker, "Namespace " + s.Name, "the webhook would refuse pods of " + held + " in it",
+		if held := p.heldBack(s.Name); held.Kind != "" {
+			out = append(out, problem(
+				CodeStays, blocker, ref("Namespace", "", s.Name), "the webhook would refuse pods of "+held.String()+" in it",
 				"Label its pod template nadra.dev/owner=multus, or remove the namespace from the plan.",
-			})
+			))
 		}
 	}
 	return out

@@ -2,48 +2,45 @@ package upgrade
 
 import (
 	"slices"
-	"strings"
+
+	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-// Rule explains a code.
-type Rule struct {
-	Code, Title string
-	// Why explains why it matters for the move.
-	Why string
+const blocker, warning, info = translate.Blocker, translate.Warning, translate.Info
+
+func rule(code translate.Code, severity translate.Severity, title, why string) translate.Rule {
+	return translate.Rule{Code: code, Severity: severity, Title: title, Why: why}
 }
 
-// Anchor returns the rule's place in the documentation.
-func (r Rule) Anchor() string { return "docs/migrate/upgrade-blockers.md#" + strings.ToLower(r.Code) }
-
-// rules are in the order of their codes.
-var rules = []Rule{
-	{CodeDoctor, "doctor has a blocker", "A blocker of doctor keeps pods from starting on the first node that moves."},
-	{CodeMultus, "Multus is not recognized", "On a node that has moved, Multus must not attach networks that nadra attaches. An unknown DaemonSet cannot be kept off the node."},
-	{CodeManaged, "Multus' DaemonSet is managed", "An affinity in its pod template keeps it off nadra's nodes. A manager that reverts the template brings Multus back to them."},
-	{CodeStays, "a workload holds its namespace back", "nadra refuses pods that it cannot serve in the namespaces that it serves, so the namespace does not move."},
-	{CodeNowhere, "what stays with Multus has no node", "Pods that Multus serves are scheduled away from nadra's nodes. Without another node they stay Pending."},
-	{CodeBare, "a bare pod", "Only pods of a controller come back after an eviction."},
-	{CodeStatic, "a static pod with networks", "The kubelet creates static pods from files: they cannot be evicted, so the networks that Multus has attached stay until somebody restarts them."},
-	{CodeTolerates, "a DaemonSet that tolerates every taint", "While its node moves, a taint keeps a DaemonSet's pods off it. A pod that tolerates the taint comes back too early, and Multus attaches its networks."},
-	{CodeBudget, "a budget that allows no eviction", "The drain of the node would retry the eviction until it times out."},
-	{CodeLocalData, "data in an emptyDir", "The emptyDir volumes of an evicted pod are deleted."},
-	{CodeNoRoom, "a single node", "Pods that are evicted from it have no other node to run on."},
-	{CodeNotSet, "nadra is not installed for a move", "Before the first node moves, driver and controller must run, and serve labelled nodes only."},
-	{CodeNothing, "no node to move", "All nodes have moved, or are left out."},
-	{CodeNodeLeft, "a node that stays", "Multus continues to serve it."},
-	{CodeWaitsBudget, "a budget of unhealthy pods", "Its pods cannot be evicted before more of them are healthy."},
-	{CodePinned, "a namespace that its label leaves to Multus", "The upgrade does not override a person's decision."},
-	{CodeNodeOfMultus, "a node that Multus serves", "Without Multus, pods on it have no networks."},
-	{CodePodOfMultus, "a pod with networks of Multus", "Multus detaches the networks that it attached; without it the pod's addresses and devices would leak."},
-	{CodeConfigured, "a container runtime with Multus' configuration", "Without Multus it cannot create a sandbox."},
-	{CodeDefault, "Multus is the cluster's default", "Pods without an owner label are scheduled away from nadra's nodes."},
-	{CodeNotAdopted, "networks that nadra has not adopted", "Multus would detach them; without it the pods' addresses and devices would leak."},
-	{CodeLater, "pods that nothing restarts", "A rollout restarts Deployments, StatefulSets and DaemonSets. Other pods, such as those of Jobs, stay with Multus until they are created again."},
-	{CodeNoRollout, "a workload whose rollout restarts nothing", "Its pods stay with Multus until they are deleted, because its update strategy or its pause holds the rollout."},
-	{CodeRolloutPDB, "a rollout that takes down more pods than a budget allows", "Budgets limit evictions. A rollout does not ask them."},
-	{CodeBlind, "a program that does not see nadra's pods", "Beside Multus, the networks of nadra's pods are in another annotation than the one that the program reads."},
-	{CodeOtherMode, "a plan of another mode", "Beside Multus on one node, namespaces move by rollouts; elsewhere nodes move."},
+// rules are in the order of their codes. What was found and what to do is in each finding.
+var rules = []translate.Rule{
+	rule(CodeDoctor, blocker, "doctor has a blocker", "A blocker of doctor keeps pods from starting on the first node that moves."),
+	rule(CodeMultus, blocker, "Multus is not recognized", "On a node that has moved, Multus must not attach networks that nadra attaches. An unknown DaemonSet cannot be kept off the node."),
+	rule(CodeManaged, warning, "Multus' DaemonSet is managed", "An affinity in its pod template keeps it off nadra's nodes. A manager that reverts the template brings Multus back to them."),
+	rule(CodeStays, warning, "a workload holds its namespace back", "nadra refuses pods that it cannot serve in the namespaces that it serves, so the namespace does not move."),
+	rule(CodeNowhere, blocker, "what stays with Multus has no node", "Pods that Multus serves are scheduled away from nadra's nodes. Without another node they stay Pending."),
+	rule(CodeBare, blocker, "a bare pod", "Only pods of a controller come back after an eviction."),
+	rule(CodeStatic, blocker, "a static pod with networks", "The kubelet creates static pods from files: they cannot be evicted, so the networks that Multus has attached stay until somebody restarts them."),
+	rule(CodeTolerates, blocker, "a DaemonSet that tolerates every taint", "While its node moves, a taint keeps a DaemonSet's pods off it. A pod that tolerates the taint comes back too early, and Multus attaches its networks."),
+	rule(CodeBudget, blocker, "a budget that allows no eviction", "The drain of the node would retry the eviction until it times out."),
+	rule(CodeLocalData, warning, "data in an emptyDir", "The emptyDir volumes of an evicted pod are deleted."),
+	rule(CodeNoRoom, warning, "a single node", "Pods that are evicted from it have no other node to run on."),
+	rule(CodeNotSet, blocker, "nadra is not installed for a move", "Before the first node moves, driver and controller must run, and serve labelled nodes only."),
+	rule(CodeNothing, blocker, "no node to move", "All nodes have moved, or are left out."),
+	rule(CodeNodeLeft, info, "a node that stays", "Multus continues to serve it."),
+	rule(CodeWaitsBudget, warning, "a budget of unhealthy pods", "Its pods cannot be evicted before more of them are healthy."),
+	rule(CodePinned, info, "a namespace that its label leaves to Multus", "The upgrade does not override a person's decision."),
+	rule(CodeNodeOfMultus, blocker, "a node that Multus serves", "Without Multus, pods on it have no networks."),
+	rule(CodePodOfMultus, blocker, "a pod with networks of Multus", "Multus detaches the networks that it attached; without it the pod's addresses and devices would leak."),
+	rule(CodeConfigured, blocker, "a container runtime with Multus' configuration", "Without Multus it cannot create a sandbox."),
+	rule(CodeDefault, blocker, "Multus is the cluster's default", "Pods without an owner label are scheduled away from nadra's nodes."),
+	rule(CodeNotAdopted, blocker, "networks that nadra has not adopted", "Multus would detach them; without it the pods' addresses and devices would leak."),
+	rule(CodeLater, info, "pods that nothing restarts", "A rollout restarts Deployments, StatefulSets and DaemonSets. Other pods, such as those of Jobs, stay with Multus until they are created again."),
+	rule(CodeNoRollout, warning, "a workload whose rollout restarts nothing", "Its pods stay with Multus until they are deleted, because its update strategy or its pause holds the rollout."),
+	rule(CodeRolloutPDB, warning, "a rollout that takes down more pods than a budget allows", "Budgets limit evictions. A rollout does not ask them."),
+	rule(CodeBlind, warning, "a program that does not see nadra's pods", "Beside Multus, the networks of nadra's pods are in another annotation than the one that the program reads."),
+	rule(CodeOtherMode, blocker, "a plan of another mode", "Beside Multus on one node, namespaces move by rollouts; elsewhere nodes move."),
 }
 
 // Rules returns all rules, sorted by code.
-func Rules() []Rule { return slices.Clone(rules) }
+func Rules() []translate.Rule { return slices.Clone(rules) }
