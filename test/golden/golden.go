@@ -7,6 +7,7 @@ package golden
 import (
 	"flag"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -16,6 +17,22 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 
 // Update reports whether the golden files are being rewritten.
 func Update() bool { return *update }
+
+// CheckPart fails the test unless the part of a file between two marks has exactly this content. With
+// -update it writes the part instead.
+func CheckPart(t testing.TB, path, begin, end, content string) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, rest, begins := strings.Cut(string(text), begin)
+	_, tail, ends := strings.Cut(rest, end)
+	if !begins || !ends {
+		t.Fatalf("%s has no marks %q and %q", path, begin, end)
+	}
+	Check(t, path, head+begin+content+end+tail)
+}
 
 // Check fails the test unless the file has exactly this content. With -update it
 // writes the file instead.

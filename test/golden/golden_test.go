@@ -41,3 +41,27 @@ func TestCheck(t *testing.T) {
 		}
 	}
 }
+
+// TestCheckPart checks that only the part between the marks is compared and rewritten.
+func TestCheckPart(t *testing.T) {
+	defer func(before bool) { *update = before }(*update)
+	path := filepath.Join(t.TempDir(), "page")
+	if err := os.WriteFile(path, []byte("before\n[\nold\n]\nafter\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct{ update, fails bool }{{false, true}, {true, false}, {false, false}} {
+		*update = step.update
+		f := &failures{TB: t}
+		CheckPart(f, path, "[\n", "]\n", "new\n")
+		if fails := f.count > 0; fails != step.fails {
+			t.Errorf("-update %t: fails: %t", step.update, fails)
+		}
+	}
+	if got, _ := os.ReadFile(path); string(got) != "before\n[\nnew\n]\nafter\n" {
+		t.Errorf("the file has %q", got)
+	}
+	f := &failures{TB: t}
+	if CheckPart(f, path, "{\n", "}\n", "new\n"); f.count == 0 {
+		t.Error("a file without the marks passes")
+	}
+}

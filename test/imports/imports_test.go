@@ -226,15 +226,6 @@ func moduleOf(path string) string {
 func TestPackageTable(t *testing.T) {
 	const begin, end = "<!-- packages: begin -->\n", "<!-- packages: end -->\n"
 	page := filepath.Join("..", "..", "docs", "develop", "packages.md")
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, found := strings.Cut(string(text), begin)
-	_, after, found2 := strings.Cut(rest, end)
-	if !found || !found2 {
-		t.Fatalf("%s lacks the lines %q and %q", page, begin, end)
-	}
 	table := "\n| Package | Purpose |\n| --- | --- |\n"
 	for _, p := range readPackages(t) {
 		if p.Doc == "" {
@@ -246,7 +237,7 @@ func TestPackageTable(t *testing.T) {
 		}
 		table += fmt.Sprintf("| %s | %s |\n", name, strings.ReplaceAll(purpose(p.Doc), "|", "\\|"))
 	}
-	golden.Check(t, page, before+begin+table+"\n"+end+after)
+	golden.CheckPart(t, page, begin, end, table+"\n")
 }
 
 // readPackages lists the product's own packages with their synopses.

@@ -46,6 +46,7 @@ func NewExec(config *rest.Config, kube kubernetes.Interface) Exec {
 	}
 }
 
+// newExecutor returns what opens the stream, by the protocols that NewExec names.
 func newExecutor(config *rest.Config, url *url.URL) (remotecommand.Executor, error) {
 	spdy, err := remotecommand.NewSPDYExecutor(config, http.MethodPost, url)
 	if err != nil || fips140.Enforced() {

@@ -100,9 +100,8 @@ func explainCode(w io.Writer, text string) error {
 	if i := slices.IndexFunc(reason.All(), func(e reason.Entry) bool { return strings.EqualFold(string(e.Code), code) }); i >= 0 {
 		return explainReason(w, reason.All()[i])
 	}
-	all := allRules()
-	i := slices.IndexFunc(all, func(r translate.Rule) bool { return r.Code == codeOf(code) })
-	if i < 0 {
+	r, found := translate.FindRule(allRules(), codeOf(code))
+	if !found {
 		var reasons []string
 		for _, e := range reason.All() {
 			reasons = append(reasons, string(e.Code))
@@ -112,13 +111,12 @@ func explainCode(w io.Writer, text string) error {
 		}
 		return fmt.Errorf("explaining %q: neither a code nor TYPE/NAME: kubectl nadra explain lists all codes", text)
 	}
-	r := all[i]
 	return writeParts(w, fmt.Sprintf("%s (%s): %s", r.Code, r.Severity, r.Title), r.Code.Anchor(),
 		part{"What", r.What}, part{"Why", r.Why}, part{"Fix", r.Fix})
 }
 
-// codeOf returns the code that somebody means: in any case, without the zeros before its number, or as it was called
-// until version 0.3: NADRA-U01 for NADRA-301, and NADRA-V01 for NADRA-401.
+// codeOf returns the code that somebody means: in any case, with any zeros before its number, or as 0.1.0-rc.1 called it:
+// NADRA-U01 for NADRA-301, and NADRA-V01 for NADRA-401.
 func codeOf(text string) translate.Code {
 	prefix, number, found := strings.Cut(strings.ToUpper(text), "-")
 	if !found || number == "" {
@@ -126,10 +124,16 @@ func codeOf(text string) translate.Code {
 	}
 	for older, hundreds := range map[string]string{"U": "3", "V": "4"} {
 		if rest, found := strings.CutPrefix(number, older); found {
-			number = hundreds + strings.Repeat("0", max(0, 2-len(rest))) + rest
+			number = hundreds + digits(rest, 2)
 		}
 	}
-	return translate.Code(prefix + "-" + strings.Repeat("0", max(0, 3-len(number))) + number)
+	return translate.Code(prefix + "-" + digits(number, 3))
+}
+
+// digits returns a number with zeros up to a width.
+func digits(number string, width int) string {
+	number = strings.TrimLeft(number, "0")
+	return strings.Repeat("0", max(0, width-len(number))) + number
 }
 
 // explainReason explains the code of a reason.

@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -80,15 +79,6 @@ func TestRules(t *testing.T) {
 		t.Error("the rules are not sorted by code")
 	}
 	const page, begin, end = "../../../docs/reference/checks.md", "<!-- rules -->\n", "<!-- /rules -->\n"
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	head, rest, found := strings.Cut(string(text), begin)
-	_, tail, ends := strings.Cut(rest, end)
-	if !found || !ends {
-		t.Fatalf("%s has no marks of the rules", page)
-	}
 	var b strings.Builder
 	b.WriteString("| Code | Check | At most | Why |\n| --- | --- | --- | --- |\n")
 	for _, r := range rules {
@@ -97,5 +87,5 @@ func TestRules(t *testing.T) {
 		}
 		fmt.Fprintf(&b, "| <a id=\"%s\"></a>%s | %s | %s | %s |\n", strings.ToLower(string(r.code)), r.code, r.name, r.worst, r.why)
 	}
-	golden.Check(t, page, head+begin+b.String()+end+tail)
+	golden.CheckPart(t, page, begin, end, b.String())
 }

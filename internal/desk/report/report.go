@@ -2,9 +2,7 @@
 // other commands in every format. It performs no I/O except on the given writer.
 package report
 
-import (
-	"github.com/nadra-dev/nadra/pkg/translate"
-)
+import "github.com/nadra-dev/nadra/pkg/translate"
 
 // APIVersion and Kind are those of the JSON and YAML forms. Within a version, fields are
 // added, and never renamed or removed.

@@ -2,7 +2,6 @@ package snapshot
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -41,14 +40,5 @@ func TestRules(t *testing.T) {
 		fmt.Fprintf(&want, "\n<a id=%q></a>\n\n## %s: %s\n\n*%s.* %s\n\nWhy: %s\n\nWhat to do: %s\n",
 			strings.ToLower(string(r.Code)), r.Code, r.Title, r.Severity, r.What, r.Why, r.Fix)
 	}
-	page, err := os.ReadFile(codesPage)
-	if err != nil {
-		t.Fatal(err)
-	}
-	head, rest, found := strings.Cut(string(page), codesBegin)
-	_, tail, ends := strings.Cut(rest, codesEnd)
-	if !found || !ends {
-		t.Fatalf("%s has no lines %q and %q", codesPage, codesBegin, codesEnd)
-	}
-	golden.Check(t, codesPage, head+codesBegin+want.String()+"\n"+codesEnd+tail)
+	golden.CheckPart(t, codesPage, codesBegin, codesEnd, want.String()+"\n")
 }
