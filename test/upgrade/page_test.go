@@ -74,7 +74,7 @@ var varying = []struct {
 	as   string
 }{
 	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`), "TIME"},
-	{regexp.MustCompile(`(?m)^NADRA-V(04|24) .*\n`), ""}, // on another node, another address
+	{regexp.MustCompile(`(?m)^NADRA-4(04|24) .*\n`), ""}, // on another node, another address
 	{regexp.MustCompile(`\d+ expected\.`), "N expected."},
 	{regexp.MustCompile(`(?m)^Looked at \d+ objects.*\n`), ""},   // with ReplicaSets and classes that come and go
 	{regexp.MustCompile(`(?m)^Kept \d+ objects? .*\n`), ""},      // how old it is
