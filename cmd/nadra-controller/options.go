@@ -30,6 +30,7 @@ type options struct {
 	port                              int
 	metrics, health                   string
 	podInfo, machines                 bool
+	claims                            string
 	callers, clientCA, clientNames    string
 }
 
@@ -54,6 +55,7 @@ func (o *options) flags() *flag.FlagSet {
 	fs.BoolVar(&o.Pools, "pools", true, "serve resource pools, for example of VFs: create classes for them and convert pods that need them; false leaves such pods to device plugins, and is the default with --beside-multus")
 	fs.BoolVar(&o.podInfo, "pod-info", true, "mount files with labels, annotations and huge pages at /etc/podnetinfo of pods that draw from a pool, like the network resources injector")
 	fs.BoolVar(&o.machines, "virtual-machines", true, "convert launcher pods of KubeVirt as any pod; false leaves them to Multus, as --beside-multus always does")
+	fs.StringVar(&o.claims, "claims", v1alpha1.ClaimsAlways, "whether pods get claims for their networks, in namespaces without a label "+v1alpha1.ClaimsLabel+" of their own: always, or never, for schedulers and autoscalers that do not know claims; nadra-node then attaches the networks by the annotation, and needs --unclaimed=attach")
 	fs.DurationVar(&o.TemplateGrace, "template-grace", 10*time.Minute, "time after which a ResourceClaimTemplate of the webhook is deleted if no pod refers to it")
 	fs.StringVar(&o.certDir, "cert-dir", "/etc/nadra-webhook-tls", "folder with the webhooks' certificate, tls.crt, and its key, tls.key; a new certificate needs no restart")
 	fs.IntVar(&o.port, "port", 9443, "port of the webhooks")
@@ -76,7 +78,7 @@ func parse(args []string) (options, error) {
 		return o, err
 	}
 	o.webhook.Pools, o.webhook.NoPodInfo = o.Pools, !o.podInfo
-	o.webhook.NoVirtualMachines = !o.machines
+	o.webhook.NoVirtualMachines, o.webhook.NeverClaims = !o.machines, o.claims == v1alpha1.ClaimsNever
 	o.BesideMultus = o.webhook.BesideMultus
 	o.setCallers()
 	o.webhook.Isolation.Global = names(o.globalNamespaces)
@@ -139,6 +141,8 @@ func (o options) check(rest []string) error {
 		return fmt.Errorf("%q is not a command of nadra-controller: use certificates or uninstall, or only flags to run the controller", rest[0])
 	case owner != v1alpha1.OwnerMultus && owner != v1alpha1.OwnerNadra:
 		return fmt.Errorf("--default-owner is %q: it must be %s or %s", owner, v1alpha1.OwnerMultus, v1alpha1.OwnerNadra)
+	case o.claims != v1alpha1.ClaimsAlways && o.claims != v1alpha1.ClaimsNever:
+		return fmt.Errorf("--claims is %q: it must be %s or %s", o.claims, v1alpha1.ClaimsAlways, v1alpha1.ClaimsNever)
 	case o.clientCA != "" && len(o.webhook.ClientNames) == 0:
 		return errors.New("--webhook-client-name is empty: with --webhook-client-ca, name the client certificates of the API servers")
 	case o.TemplateGrace <= 0:

@@ -45,6 +45,8 @@ type Options struct {
 	NoPodInfo bool
 	// NoVirtualMachines leaves launcher pods of KubeVirt to Multus.
 	NoVirtualMachines bool
+	// NeverClaims has pods served without claims, in namespaces without a label of their own.
+	NeverClaims bool
 	// DefaultNetworks are the networks of pods in namespaces without a label of their own.
 	DefaultNetworks []attachment.NetworkRef
 	// SystemNamespaces have no default networks.
@@ -64,7 +66,7 @@ type Options struct {
 func (o Options) admission() admission.Options {
 	return admission.Options{
 		DefaultOwner: o.DefaultOwner, BesideMultus: o.BesideMultus, Pools: o.Pools, NoPodInfo: o.NoPodInfo, Isolation: o.Isolation,
-		DefaultNetworks: o.DefaultNetworks, SystemNamespaces: o.SystemNamespaces, NoVirtualMachines: o.NoVirtualMachines,
+		DefaultNetworks: o.DefaultNetworks, SystemNamespaces: o.SystemNamespaces, NoVirtualMachines: o.NoVirtualMachines, NeverClaims: o.NeverClaims,
 		ClusterRanges: admission.ClusterRanges(map[string]string{"pods": o.PodIP, "nodes": o.HostIP, "services": o.ServiceIP}),
 	}
 }

@@ -10,20 +10,19 @@ import (
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-// away returns the requirement that keeps a pod off nadra's nodes. Nodes without the label match.
-func away() corev1.NodeSelectorRequirement {
-	return corev1.NodeSelectorRequirement{Key: v1alpha1.OwnerLabel, Operator: corev1.NodeSelectorOpNotIn, Values: []string{v1alpha1.OwnerNadra}}
+// ownedBy returns a requirement about nadra's nodes: In for these, NotIn for all others.
+func ownedBy(operator corev1.NodeSelectorOperator) corev1.NodeSelectorRequirement {
+	return corev1.NodeSelectorRequirement{Key: v1alpha1.OwnerLabel, Operator: operator, Values: []string{v1alpha1.OwnerNadra}}
 }
 
-// keepAway returns the edits that keep a pod off nadra's nodes. It returns none for terms that have
-// the requirement.
+// require returns the edits that give a pod a requirement of its node. It returns none for terms that have it.
 //
 // Terms are alternatives, so each gets the requirement. A term without requirements matches no node
 // and would match nearly all with this one, so it stays as it is. The API server refuses a list
 // without terms.
-func keepAway(pod *corev1.Pod) []translate.Edit {
+func require(pod *corev1.Pod, requirement corev1.NodeSelectorRequirement) []translate.Edit {
 	at := translate.Path{"spec", "affinity"}
-	term := corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{away()}}
+	term := corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{requirement}}
 	required := &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{term}}
 	node := &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: required}
 	affinity := pod.Spec.Affinity
@@ -41,23 +40,22 @@ func keepAway(pod *corev1.Pod) []translate.Edit {
 	}
 	var edits []translate.Edit
 	for i, t := range there.NodeSelectorTerms {
-		edits = append(edits, termEdits(at.Child("nodeSelectorTerms", strconv.Itoa(i), "matchExpressions"), t)...)
+		edits = append(edits, termEdits(at.Child("nodeSelectorTerms", strconv.Itoa(i), "matchExpressions"), t, requirement)...)
 	}
 	return edits
 }
 
 // termEdits returns the edit of one term.
-func termEdits(at translate.Path, t corev1.NodeSelectorTerm) []translate.Edit {
+func termEdits(at translate.Path, t corev1.NodeSelectorTerm, requirement corev1.NodeSelectorRequirement) []translate.Edit {
+	has := func(r corev1.NodeSelectorRequirement) bool {
+		return r.Key == requirement.Key && r.Operator == requirement.Operator &&
+			(slices.Equal(r.Values, requirement.Values) || r.Operator == corev1.NodeSelectorOpNotIn && slices.Contains(r.Values, v1alpha1.OwnerNadra))
+	}
 	switch {
-	case len(t.MatchExpressions) == 0 && len(t.MatchFields) == 0, slices.ContainsFunc(t.MatchExpressions, isAway):
+	case len(t.MatchExpressions) == 0 && len(t.MatchFields) == 0, slices.ContainsFunc(t.MatchExpressions, has):
 		return nil
 	case len(t.MatchExpressions) == 0:
-		return []translate.Edit{{Op: translate.Add, Path: at, Value: []corev1.NodeSelectorRequirement{away()}}}
+		return []translate.Edit{{Op: translate.Add, Path: at, Value: []corev1.NodeSelectorRequirement{requirement}}}
 	}
-	return []translate.Edit{{Op: translate.Add, Path: at.Child("-"), Value: away()}}
-}
-
-// isAway reports whether a requirement keeps a pod off nadra's nodes.
-func isAway(r corev1.NodeSelectorRequirement) bool {
-	return r.Key == v1alpha1.OwnerLabel && r.Operator == corev1.NodeSelectorOpNotIn && slices.Contains(r.Values, v1alpha1.OwnerNadra)
+	return []translate.Edit{{Op: translate.Add, Path: at.Child("-"), Value: requirement}}
 }

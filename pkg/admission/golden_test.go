@@ -86,6 +86,8 @@ func optionsOf(t *testing.T, comment string) Options {
 			o.SystemNamespaces = strings.Split(value, ",")
 		case "beside-multus":
 			o.BesideMultus = true
+		case "never-claims":
+			o.NeverClaims = true
 		case "no-pod-info":
 			o.NoPodInfo = true
 		case "no-virtual-machines":

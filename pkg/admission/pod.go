@@ -1,7 +1,6 @@
 package admission
 
 import (
-	"fmt"
 	"slices"
 
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
@@ -30,6 +29,8 @@ type Options struct {
 	NoPodInfo bool
 	// NoVirtualMachines leaves launcher pods of KubeVirt to Multus.
 	NoVirtualMachines bool
+	// NeverClaims has pods served without claims, in namespaces without a label of their own.
+	NeverClaims bool
 	// Isolation restricts the networks that a pod may use.
 	Isolation attachment.Isolation
 	// DefaultNetworks are the networks of pods in namespaces without a label of their own.
@@ -183,7 +184,7 @@ func (a admitted) keepOff() Decision {
 		// The API server refuses it. It may not even have a spec to edit.
 		return Decision{Outcome: Untouched}
 	}
-	return Decision{Outcome: OnMultus, Edits: keepAway(a.pod)}
+	return Decision{Outcome: OnMultus, Edits: require(a.pod, ownedBy(corev1.NodeSelectorOpNotIn))}
 }
 
 // onNode returns the end of a remedy that sets a label on a pod and on its node.
@@ -201,12 +202,7 @@ func (a admitted) convert() Decision {
 		return refused(reason.Errorf(reason.LimitExceeded, "annotation %s of the pod: %s. %s%s",
 			a.networksKey(), reason.Message(err), a.given.hint(), a.server.leaveHint()))
 	}
-	var reasons []string
-	unscheduled := a.pod.Spec.NodeName != "" && len(selections) > 0
-	if unscheduled && a.needsClaim(selections) {
-		reasons = append(reasons, fmt.Sprintf("spec.nodeName: the scheduler, which allocates claims, ignores pods that have a node: "+
-			"remove it and use nodeSelector kubernetes.io/hostname: %s.", a.pod.Spec.NodeName))
-	}
+	without, reasons := a.withoutClaim(selections)
 	var d Decision
 	if len(a.hand) > 0 && !a.converted() {
 		if d = a.complete(); d.Outcome == Refused {
@@ -217,7 +213,7 @@ func (a admitted) convert() Decision {
 		if err != nil {
 			return refused(reason.Errorf(reason.ObjectNotRead, "reading the pod: %w", err))
 		}
-		if unscheduled && len(reasons) == 0 {
+		if without != "" && len(reasons) == 0 {
 			result.Findings = withoutPlugins(result.Findings)
 		}
 		if len(reasons) == 0 && a.unserved(result.Findings) {
@@ -231,9 +227,9 @@ func (a admitted) convert() Decision {
 			reasons = append(reasons, a.blockers(result.Findings)...)
 		}
 		d = Decision{Outcome: Untouched, Warnings: warnings(result.Findings)}
-		if unscheduled {
-			d.Warnings = append([]string{withoutClaim}, d.Warnings[:min(len(d.Warnings), maxWarnings-1)]...)
-			d.Edits = requireDriver(a.pod)
+		if without != "" {
+			d.Warnings = append([]string{without}, d.Warnings[:min(len(d.Warnings), maxWarnings-1)]...)
+			d.Edits = a.annotatedAlone()
 		} else {
 			d.Templates, d.Edits = result.Templates, append(result.Edits, onePodInfo(a.pod)...)
 		}

@@ -155,7 +155,7 @@ func (d *Driver) serve(ctx context.Context) error {
 		}
 	}
 	g.Go(func() error { d.watch.informer.RunWithContext(ctx); return nil })
-	g.Go(func() error { d.policies.informer.RunWithContext(ctx); return nil })
+	g.Go(func() error { d.policies.run(ctx); return nil })
 	hardware, err := d.load(ctx, g.Go)
 	if err != nil {
 		return err

@@ -198,7 +198,7 @@ func (e *podEditor) addAll(ctx context.Context, s liveSandbox, plan podedit.Plan
 // pod that has networks of nadra, there is hardly another program, and planAdded refuses them.
 func (e *podEditor) leavesAlone(s liveSandbox) bool {
 	return e.owner.exempts(s.Pod.String()) ||
-		e.policies.of(s.Pod.Namespace, e.owner.Unclaimed) == AllowUnclaimed && len(e.recordsOf(s.Sandbox)) == 0
+		e.policies.of(s.Pod.Namespace) == AllowUnclaimed && len(e.recordsOf(s.Sandbox)) == 0
 }
 
 // addBack attaches the network of a claim again.
@@ -237,7 +237,7 @@ func (e *podEditor) addLive(ctx context.Context, s liveSandbox, r checkpoint.Rec
 
 // planAdded returns what is to be recorded for a network without a claim, if the policy attaches it.
 func (e *podEditor) planAdded(s liveSandbox, a podedit.Addition) (attachment.Prepared, error) {
-	if policy := e.policies.of(s.Pod.Namespace, e.owner.Unclaimed); policy != AttachUnclaimed {
+	if policy := e.policies.of(s.Pod.Namespace); policy != AttachUnclaimed {
 		return attachment.Prepared{}, editWithoutClaim(a, policy)
 	}
 	return e.planner.planAdded(s.Pod, a)

@@ -238,10 +238,10 @@ func TestRefusedEdits(t *testing.T) {
 		{name: "an annotation that cannot be read", annotation: `[{"name"`, event: reason.EventFailedAddingInterface, code: reason.AnnotationInvalid},
 		{name: "an interface twice", annotation: "blue@x,red@x", event: reason.EventFailedAddingInterface, code: reason.InterfaceConflict},
 		{name: "an interface that somebody else has made", annotation: "blue,red@wg0", change: func(w *editWorld) { w.k.Links = []string{"wg0"} }, event: reason.EventFailedAddingInterface, code: reason.InterfaceExists},
-		{name: "the policy refuses", annotation: "blue,red", change: func(w *editWorld) { w.owner.Unclaimed = RefuseUnclaimed }, event: reason.EventFailedAddingInterface, code: reason.NoClaim},
-		{name: "the policy leaves it to others", annotation: "blue,red", change: func(w *editWorld) { w.owner.Unclaimed = AllowUnclaimed }, event: reason.EventFailedAddingInterface, code: reason.NoClaim},
+		{name: "the policy refuses", annotation: "blue,red", change: func(w *editWorld) { w.policies.node = RefuseUnclaimed }, event: reason.EventFailedAddingInterface, code: reason.NoClaim},
+		{name: "the policy leaves it to others", annotation: "blue,red", change: func(w *editWorld) { w.policies.node = AllowUnclaimed }, event: reason.EventFailedAddingInterface, code: reason.NoClaim},
 		{name: "the pod is exempt", annotation: "blue,red", change: func(w *editWorld) { w.owner.Exempt = []string{"default/solo"} }},
-		{name: "the node is not nadra's", annotation: "blue,red", change: func(w *editWorld) { w.owner.informer = w.policies.informer }},
+		{name: "the node is not nadra's", annotation: "blue,red", change: func(w *editWorld) { w.owner.informer = w.policies.labelled }},
 		{name: "Multus has attached another network", annotation: "blue,red", change: func(w *editWorld) {
 			pod := w.pod("solo")
 			pod.Annotations[nadv1.NetworkStatusAnnot] = `[{"name":"default/blue","interface":"net1"},{"name":"default/white","interface":"net7"}]`

@@ -65,7 +65,7 @@ func (r *reporter) attached(sandbox attachment.Sandbox) {
 		}
 	}
 	if len(unclaimed) > 0 {
-		r.attachedWithoutClaim(sandbox.Pod, unclaimed, ". Static pods and pods with spec.nodeName get no claim; "+reason.LateAnnotation)
+		r.attachedWithoutClaim(sandbox.Pod, unclaimed, ". "+reason.WithoutClaim)
 	}
 }
 

@@ -85,7 +85,7 @@ func (u *unclaimedPods) consider(s liveSandbox) (pending bool, err error) {
 
 // concerned reports whether a sandbox is to get networks, or to be refused, on a node of nadra's.
 func (u *unclaimedPods) concerned(s liveSandbox) bool {
-	return u.owner.concerned(s, u.policies.of(s.Pod.Namespace, u.owner.Unclaimed))
+	return u.owner.concerned(s, u.policies.of(s.Pod.Namespace))
 }
 
 // live returns what is known of a sandbox. It decides about one of which no hook has heard: CRI-O makes
@@ -170,7 +170,7 @@ func (u *unclaimedPods) plan(ctx context.Context, s liveSandbox) error {
 		}
 		text = u.planner.annotation.text(known.Annotations)
 	}
-	networks, err := u.owner.unclaimedNetworks(s, text, u.policies.of(s.Pod.Namespace, u.owner.Unclaimed))
+	networks, err := u.owner.unclaimedNetworks(s, text, u.policies.of(s.Pod.Namespace))
 	if err != nil {
 		u.metrics.UnclaimedRefused()
 		u.events.Pod(s.Pod, corev1.EventTypeWarning, reason.EventFailedNoClaim, err.Error())

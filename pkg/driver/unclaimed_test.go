@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +16,7 @@ import (
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
@@ -277,14 +279,14 @@ func TestStaticPodsDoNotWaitForTheirStatus(t *testing.T) {
 	})
 }
 
-// TestNamespacesHavePolicies checks that the label of a namespace goes before the node's policy.
+// TestNamespacesHavePolicies checks that the label of a namespace goes before the node's policy, and that pods which
+// get no claims are attached unless that label says otherwise.
 func TestNamespacesHavePolicies(t *testing.T) {
-	p := newNamespacePolicies(nodeClient(t))
-	for name, label := range map[string]string{"attach": "attach", "refuse": "refuse", "allow": "allow", "odd": "maybe"} {
-		m := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1alpha1.UnclaimedLabel: label}}}
-		if err := p.informer.GetStore().Add(m); err != nil {
-			t.Fatal(err)
-		}
+	labels := map[string]map[string]string{
+		"attach": {v1alpha1.UnclaimedLabel: "attach"}, "refuse": {v1alpha1.UnclaimedLabel: "refuse"},
+		"allow": {v1alpha1.UnclaimedLabel: "allow"}, "odd": {v1alpha1.UnclaimedLabel: "maybe"},
+		"claimless":  {v1alpha1.ClaimsLabel: v1alpha1.ClaimsNever},
+		"contradict": {v1alpha1.ClaimsLabel: v1alpha1.ClaimsNever, v1alpha1.UnclaimedLabel: "refuse"},
 	}
 	for _, tt := range []struct {
 		namespace  string
@@ -296,8 +298,25 @@ func TestNamespacesHavePolicies(t *testing.T) {
 		{"odd", RefuseUnclaimed, RefuseUnclaimed},
 		{"unlabelled", AttachUnclaimed, AttachUnclaimed},
 		{"unlabelled", "", AllowUnclaimed},
+		{"claimless", "", AttachUnclaimed},
+		{"claimless", RefuseUnclaimed, AttachUnclaimed},
+		{"contradict", AttachUnclaimed, RefuseUnclaimed},
+		{"contradict", AllowUnclaimed, RefuseUnclaimed},
 	} {
-		drivertest.Same(t, tt.namespace, tt.want, p.of(tt.namespace, tt.node))
+		var objects []runtime.Object
+		for name, l := range labels {
+			objects = append(objects, &metav1.PartialObjectMetadata{
+				TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: name, Labels: l},
+			})
+		}
+		p := newNamespacePolicies(nodeClient(t, objects...), tt.node)
+		ctx, stop := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { p.run(ctx) })
+		p.wait(ctx)
+		drivertest.Same(t, tt.namespace, tt.want, p.of(tt.namespace))
+		stop()
+		running.Wait()
 	}
 }
 

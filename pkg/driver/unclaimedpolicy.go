@@ -1,9 +1,11 @@
 package driver
 
 import (
+	"cmp"
 	"context"
 	"path"
 	"slices"
+	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -44,12 +46,35 @@ func (o Ownership) exempts(pod string) bool {
 var namespaceResource = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 
 // namespacePolicies watches the namespaces that have a policy of their own, and no others.
-type namespacePolicies struct{ informer cache.SharedIndexInformer }
+type namespacePolicies struct {
+	// node counts for all other namespaces.
+	node UnclaimedPolicy
+	// labelled has the namespaces with the label of a policy, and claimless those whose pods get no claims
+	// from the webhook. Where the node attaches all pods without a claim, claimless is nil.
+	labelled, claimless cache.SharedIndexInformer
+}
 
-// newNamespacePolicies returns a watch that has not started.
-func newNamespacePolicies(client metadata.Interface) *namespacePolicies {
-	return &namespacePolicies{metadatainformer.NewFilteredMetadataInformer(client, namespaceResource, metav1.NamespaceAll, 0, cache.Indexers{},
-		func(o *metav1.ListOptions) { o.LabelSelector = v1alpha1.UnclaimedLabel }).Informer()}
+// newNamespacePolicies returns watches that have not started. Empty means AllowUnclaimed.
+func newNamespacePolicies(client metadata.Interface, node UnclaimedPolicy) *namespacePolicies {
+	watch := func(selector string) cache.SharedIndexInformer {
+		return metadatainformer.NewFilteredMetadataInformer(client, namespaceResource, metav1.NamespaceAll, 0, cache.Indexers{},
+			func(o *metav1.ListOptions) { o.LabelSelector = selector }).Informer()
+	}
+	p := &namespacePolicies{node: cmp.Or(node, AllowUnclaimed), labelled: watch(v1alpha1.UnclaimedLabel)}
+	if p.node != AttachUnclaimed {
+		p.claimless = watch(v1alpha1.ClaimsLabel + "=" + v1alpha1.ClaimsNever)
+	}
+	return p
+}
+
+// run watches until ctx ends.
+func (p *namespacePolicies) run(ctx context.Context) {
+	var watches sync.WaitGroup
+	watches.Go(func() { p.labelled.RunWithContext(ctx) })
+	if p.claimless != nil {
+		watches.Go(func() { p.claimless.RunWithContext(ctx) })
+	}
+	watches.Wait()
 }
 
 // wait returns when the namespaces were read, or after ownerWait: until then the node's policy counts for all pods,
@@ -57,22 +82,25 @@ func newNamespacePolicies(client metadata.Interface) *namespacePolicies {
 func (p *namespacePolicies) wait(ctx context.Context) {
 	limited, cancel := context.WithTimeout(ctx, ownerWait)
 	defer cancel()
-	if !cache.WaitForCacheSync(limited.Done(), p.informer.HasSynced) && ctx.Err() == nil {
+	read := func() bool { return p.labelled.HasSynced() && (p.claimless == nil || p.claimless.HasSynced()) }
+	if !cache.WaitForCacheSync(limited.Done(), read) && ctx.Err() == nil {
 		klog.FromContext(ctx).Error(nil, "The namespaces' policies could not be read yet, and the node's counts: check that the driver may list and watch namespaces", "timeout", ownerWait)
 	}
 }
 
-// of returns the policy of a namespace's pods: that of its label, or otherwise the node's. A
-// label with another value, and a namespace that is not known yet, do not count.
-func (p *namespacePolicies) of(namespace string, node UnclaimedPolicy) UnclaimedPolicy {
-	obj, found, err := p.informer.GetStore().GetByKey(namespace)
+// of returns the policy of a namespace's pods: that of its label; AttachUnclaimed if the webhook gives them no
+// claims; or otherwise the node's. A label with another value, and a namespace that is not known yet, do not count.
+func (p *namespacePolicies) of(namespace string) UnclaimedPolicy {
+	obj, found, err := p.labelled.GetStore().GetByKey(namespace)
 	if m := metaOf(obj); err == nil && found && m != nil {
 		if policy := UnclaimedPolicy(m.Labels[v1alpha1.UnclaimedLabel]); slices.Contains(UnclaimedPolicies, policy) {
 			return policy
 		}
 	}
-	if node == "" {
-		return AllowUnclaimed
+	if p.claimless != nil {
+		if _, found, err := p.claimless.GetStore().GetByKey(namespace); err == nil && found {
+			return AttachUnclaimed
+		}
 	}
-	return node
+	return p.node
 }

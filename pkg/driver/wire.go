@@ -35,7 +35,7 @@ func wire(ctx context.Context, cfg Config, clients Clients, env *environment) (*
 		environment: env, cfg: cfg, clients: clients, metrics: m, started: time.Now(), drain: drainTime, failed: make(chan error, 1), loaded: make(chan struct{}),
 		operations: operations.New(ctx, env.plugins, cfg.limits()), background: background.NewGroup(ctx),
 		runtime: newRuntimeLink(), sweeps: background.NewTrigger(), slices: slicewriter.NewTracker(m),
-		successor: newSuccessor(cfg), claimStatus: claimstatus.NewWriter(clients.Kube, cfg.DriverName), policies: newNamespacePolicies(clients.Metadata),
+		successor: newSuccessor(cfg), claimStatus: claimstatus.NewWriter(clients.Kube, cfg.DriverName), policies: newNamespacePolicies(clients.Metadata, cfg.Ownership.Unclaimed),
 		cdi: cdi.NewWriter(cdi.Options{
 			SpecDir: cfg.CDIDir, GateSource: cfg.GateBinary, PluginDir: cfg.pluginDir(), Records: env.store.Dir(), Slow: cfg.limits().Slow,
 		}),

@@ -36,15 +36,15 @@ const (
 
 // templatesFor makes the claim templates that request the networks of a pod: one template, or
 // several if the networks exceed the requests of one claim. Workloads of a namespace with equal
-// requests share their templates, because the name is derived from the content. deviceless
-// reports for each selection whether its network gets its device from another claim of the pod;
-// nil means that none does.
-func templatesFor(selections []attachment.Selection, deviceless []bool, namespace string) ([]*resourceapi.ResourceClaimTemplate, error) {
+// requests share their templates, because the name is derived from the content. devices has for each
+// selection the expression of its devices if the request is to name the class of all devices, or "" for
+// the network's own class; nil means own classes.
+func templatesFor(selections []attachment.Selection, devices []string, most int, namespace string) ([]*resourceapi.ResourceClaimTemplate, error) {
 	names, err := attachment.Agree(selections)
 	if err != nil {
 		return nil, err
 	}
-	if len(selections) > resourceapi.DeviceRequestsMaxSize {
+	if len(selections) > most {
 		// Each claim would count from net1, but a pod has one net1.
 		selections = slices.Clone(selections)
 		for i := range selections {
@@ -52,19 +52,19 @@ func templatesFor(selections []attachment.Selection, deviceless []bool, namespac
 		}
 	}
 	var out []*resourceapi.ResourceClaimTemplate
-	for part := range slices.Chunk(selections, resourceapi.DeviceRequestsMaxSize) {
+	for part := range slices.Chunk(selections, most) {
 		spec, err := attachment.ClaimSpec(part)
 		if err != nil {
 			return nil, err
 		}
 		for i, s := range part {
-			if i < len(deviceless) && deviceless[i] {
-				if err := withoutDevice(&spec.Devices, i, s); err != nil {
+			if i < len(devices) && devices[i] != "" {
+				if err := ofAnyClass(&spec.Devices, i, s, devices[i]); err != nil {
 					return nil, err
 				}
 			}
 		}
-		deviceless = deviceless[min(len(part), len(deviceless)):]
+		devices = devices[min(len(part), len(devices)):]
 		out = append(out, &resourceapi.ResourceClaimTemplate{
 			TypeMeta:   metav1.TypeMeta{APIVersion: resourceapi.SchemeGroupVersion.String(), Kind: "ResourceClaimTemplate"},
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: templateName(spec, part)},
@@ -74,12 +74,12 @@ func templatesFor(selections []attachment.Selection, deviceless []bool, namespac
 	return out, nil
 }
 
-// withoutDevice changes a request to one for the network alone. The network's DeviceClass is for
-// devices of its pool, so a config of the claim names the network.
-func withoutDevice(claim *resourceapi.DeviceClaim, i int, s attachment.Selection) error {
+// ofAnyClass changes a request to one of the class of all devices, by an expression. The class names no
+// network, so a config of the claim does.
+func ofAnyClass(claim *resourceapi.DeviceClaim, i int, s attachment.Selection, expression string) error {
 	r := claim.Requests[i]
 	r.Exactly.DeviceClassName = v1alpha1.DriverName
-	r.Exactly.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: attachment.NetworkIDOf(s.Network).Selector()}}}
+	r.Exactly.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: expression}}}
 	config, err := attachment.ClaimConfig(r.Name, s)
 	if err != nil {
 		return err

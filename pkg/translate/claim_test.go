@@ -24,7 +24,7 @@ func selections(t *testing.T, annotation string) []attachment.Selection {
 func TestTemplatesShareWhatIsEqual(t *testing.T) {
 	name := func(annotation string) string {
 		t.Helper()
-		templates, err := templatesFor(selections(t, annotation), nil, "shop")
+		templates, err := templatesFor(selections(t, annotation), nil, resourceapi.DeviceRequestsMaxSize, "shop")
 		if err != nil || len(templates) != 1 {
 			t.Fatal(templates, err)
 		}
@@ -45,7 +45,7 @@ func TestTemplatesShareWhatIsEqual(t *testing.T) {
 func TestTemplateNamesAreNames(t *testing.T) {
 	for _, network := range []string{"a", "with.dots", strings.Repeat("long", 50), strings.Repeat("x", 45) + ".y"} {
 		s := []attachment.Selection{{Network: attachment.NetworkRef{Namespace: "shop", Name: network}}}
-		templates, err := templatesFor(s, nil, "shop")
+		templates, err := templatesFor(s, nil, resourceapi.DeviceRequestsMaxSize, "shop")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,7 +60,7 @@ func TestManyNetworks(t *testing.T) {
 	for i := range v1alpha1.MaxNetworks {
 		names = append(names, fmt.Sprintf("lan%d", i))
 	}
-	templates, err := templatesFor(selections(t, strings.Join(names, ",")), nil, "shop")
+	templates, err := templatesFor(selections(t, strings.Join(names, ",")), nil, resourceapi.DeviceRequestsMaxSize, "shop")
 	if err != nil || len(templates) != v1alpha1.MaxNetworks/resourceapi.DeviceRequestsMaxSize {
 		t.Fatal(templates, err)
 	}

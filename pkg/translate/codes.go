@@ -98,6 +98,7 @@ const (
 
 	VirtualMachineServed Code = "NADRA-090"
 	BindingPlugin        Code = "NADRA-091"
+	KueueMapping         Code = "NADRA-092"
 
 	AddressOfSeveralPods Code = "NADRA-100"
 )

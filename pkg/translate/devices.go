@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
 // deviceSource is where a network of a pod gets its device from.
@@ -81,14 +83,22 @@ func (d *deviceSources) look(pool string) (source deviceSource, why string) {
 	return noSource, facts.unserved(pool)
 }
 
-// deviceless reports for each selection whether its network gets its device from another claim
-// of the pod.
-func (d *deviceSources) deviceless() []bool {
-	out := make([]bool, len(d.selections))
+// expressions returns for each selection the expression of its devices if its request cannot name the network's
+// class, or "". The class of a network whose device comes from another claim of the pod is for the devices of the
+// pool. Of a workload that waits in a queue of Kueue, all requests name the class of all devices.
+func (d *deviceSources) expressions(queued bool) []string {
+	out := make([]string, len(d.selections))
 	for i, s := range d.selections {
-		if n, found := d.network(s.Network); found {
-			source, _ := d.of(n)
-			out[i] = source == fromOtherClaim
+		n, found := d.network(s.Network)
+		source := noDeviceNeeded
+		if found {
+			source, _ = d.of(n)
+		}
+		switch {
+		case source == fromOtherClaim, queued && source == noDeviceNeeded:
+			out[i] = attachment.NetworkIDOf(s.Network).Selector()
+		case queued:
+			out[i] = PoolDevices(n.resourceName)
 		}
 	}
 	return out

@@ -91,17 +91,48 @@ func (r *request) plan() plan {
 		return out
 	}
 	out.attaches = true
-	templates, err := templatesFor(r.selections, devices.deviceless(), r.object.ref.Namespace)
+	queue := r.pod.queue()
+	templates, err := r.templates(devices, queue != "")
+	if err == nil && queue == "" {
+		// A pod has no label of the Job in a queue whose template was converted.
+		if queued, err := r.templates(devices, true); err == nil && r.refersTo(queued) {
+			templates = queued
+		}
+	}
 	if err != nil {
 		r.add(Contradiction, r.path(), r.at(), "%s", reason.Message(err))
 		return out
 	}
-	if len(templates) > 1 {
+	switch {
+	case queue != "":
+		r.add(KueueMapping, r.path(), r.at(), "the workload waits in queue %s", queue)
+	case len(templates) > 1:
 		r.add(SeveralClaims, r.path(), r.at(), "%d networks need %d claims", len(r.selections), len(templates))
 	}
 	out.templates = templates
 	out.edits = r.edits(templates, matcher)
 	return out
+}
+
+// templates returns the templates of the pod's claims. Of a workload that waits in a queue of Kueue, each claim has
+// one network: Kueue counts a device for one request of a claim only, and a device of nadra is for several.
+func (r *request) templates(devices *deviceSources, queued bool) ([]*resourceapi.ResourceClaimTemplate, error) {
+	most := resourceapi.DeviceRequestsMaxSize
+	if queued {
+		most = 1
+	}
+	return templatesFor(r.selections, devices.expressions(queued), most, r.object.ref.Namespace)
+}
+
+// refersTo reports whether the pod's claims of a conversion are those of the templates.
+func (r *request) refersTo(templates []*resourceapi.ResourceClaimTemplate) bool {
+	var made []string
+	for _, item := range items(get(r.pod.template, "spec", "resourceClaims")) {
+		if name := str(get(item, "resourceClaimTemplateName")); MadeTemplate(name) {
+			made = append(made, name)
+		}
+	}
+	return slices.EqualFunc(made, templates, func(name string, t *resourceapi.ResourceClaimTemplate) bool { return name == t.Name })
 }
 
 // edits returns the edits that convert the pod, nil if a finding blocks.

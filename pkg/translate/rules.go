@@ -1,5 +1,7 @@
 package translate
 
+import "github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+
 // rules is the table of findings, sorted by code. docs/reference/findings.md shows it; a test keeps the
 // page up to date.
 var rules = []Rule{
@@ -204,8 +206,8 @@ var rules = []Rule{
 	{
 		KueueOldName, Warning, "A Kueue queue covers the old resource",
 		"A ClusterQueue covers a resource from which networks draw.",
-		"Workloads that request devices by claim do not count against it, so Kueue admits more workloads than there are devices.",
-		"Map the DeviceClass to a resource in Kueue's configuration (deviceClassMappings) and give it a quota.",
+		"Claims do not count against it. They count as the resource to which Kueue's configuration maps their DeviceClass; without a mapping, Kueue refuses the workload (NADRA-092).",
+		"Give the queue a quota for the resource to which " + v1alpha1.DriverName + " is mapped.",
 	},
 	{
 		ClaimLeftOver, Blocker, "A claim of an earlier conversion is left over",
@@ -446,6 +448,12 @@ var rules = []Rule{
 		"An interface of the machine has binding.name. If KubeVirt's configuration names a networkAttachmentDefinition for this plugin, the launcher pod gets that network, too.",
 		"The configuration is not in the machine's manifest, so that network was not checked. nadra attaches it as any other and passes its cni-args.",
 		"Look up the plugin in spec.configuration.network.binding of the KubeVirt object. Its CNI plugin must be on the nodes, and a resource pool that it draws from must be nadra's.",
+	},
+	{
+		KueueMapping, Warning, "Kueue admits the workload only with a mapping",
+		"The workload, or its pod template, has the label " + queueLabel + ".",
+		"Kueue refuses a workload whose claims name a DeviceClass that its configuration does not map. The claims of such a workload name the class of all devices, and the network by an expression, one claim for each network, so that one mapping is enough. Kueue wants a device in the cluster that has the network.",
+		"Map the class once, in Kueue's configuration: resources.deviceClassMappings, a name such as nadra.dev/networks, with deviceClassNames [" + v1alpha1.DriverName + "]. Give the ClusterQueue a quota for the name, and restart Kueue.",
 	},
 	{
 		AddressOfSeveralPods, Warning, "Several pods of a workload get the same address",

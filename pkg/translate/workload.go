@@ -133,6 +133,20 @@ type pod struct {
 	at       Path // within the document
 }
 
+// queueLabel is Kueue's label of a workload for the queue in which it waits.
+const queueLabel = "kueue.x-k8s.io/queue-name"
+
+// queue returns the queue of Kueue in which the pod waits, or "": that of the object, of the pod template, or of what
+// is between them, as in a CronJob.
+func (p pod) queue() string {
+	for n, rest := p.node, p.at[len(p.path):]; len(rest) > 0 && n != nil; n, rest = get(n, rest[0]), rest[1:] {
+		if queue := str(get(n, "metadata", "labels", queueLabel)); queue != "" {
+			return queue
+		}
+	}
+	return str(get(p.template, "metadata", "labels", queueLabel))
+}
+
 // podsOf returns the pod templates of an object. known is false if the path of the kind's template is unknown. One of
 // more counts only if it leads to a template.
 func podsOf(o object, more []TemplatePath) (pods []pod, known bool) {

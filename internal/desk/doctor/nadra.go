@@ -160,11 +160,11 @@ func waitingPods(c *Capabilities) result {
 
 // componentAdvice returns what to do about a scheduler, a queue or an autoscaler, by its name.
 func componentAdvice(name string) string {
-	const test = "Start a pod that has a claim with it before you move workloads. A version without support for claims leaves such a pod pending."
+	const test = "Start a pod that has a claim with it before you move workloads. A version without support for claims leaves such a pod pending: label the namespaces of such pods nadra.dev/claims=never."
 	return cmp.Or(map[string]string{
 		"cluster-autoscaler": "It simulates claims by default from 1.35 on, before with --enable-dynamic-resource-allocation. It takes the networks of a new node from another node of its group: keep one in each group. " +
 			"It judges a node with ResourceSlices by its devices alone, and not by CPU and memory: protect nodes of nadra that it must not remove by the annotation cluster-autoscaler.kubernetes.io/scale-down-disabled=true.",
-		"karpenter": "By default (--ignore-dra-requests) it adds no node for a pod that has a claim. Keep enough nodes for such pods, in a node group that Karpenter does not scale.",
-		"kueue":     "It does not admit a workload whose claims name a DeviceClass that is not in deviceClassMappings of its configuration. nadra has a class for each network: map those that queued workloads use (NADRA-034), and restart Kueue.",
+		"karpenter": "By default (--ignore-dra-requests) it adds no node for a pod that has a claim. Keep enough nodes for such pods, in a node group that Karpenter does not scale, or label their namespaces nadra.dev/claims=never.",
+		"kueue":     "It does not admit a workload whose claims name a DeviceClass that is not in deviceClassMappings of its configuration. Map net.nadra.dev, which convert uses for workloads with a queue (NADRA-092), and restart Kueue.",
 	}[name], test)
 }

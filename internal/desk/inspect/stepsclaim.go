@@ -48,7 +48,7 @@ func (c claimSteps) withoutClaim(w want) Step {
 	const convert = "Convert the workload (kubectl nadra convert) to have nadra serve it, or make sure that Multus runs on the pod's node."
 	switch {
 	case state == Attached:
-		return ok(withoutClaim + ". Static pods and pods with spec.nodeName get no claim; " + reason.LateAnnotation)
+		return ok(withoutClaim + ". " + reason.WithoutClaim)
 	case state == Multus:
 		return notUsed("Multus has attached it" + listed(w.reported.IPs))
 	case c.pod.Spec.HostNetwork:

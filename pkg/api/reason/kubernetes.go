@@ -39,6 +39,9 @@ const (
 // asked, for which pods without the annotation are of no interest.
 const LateAnnotation = "if another webhook adds the annotation, label the namespace nadra.dev/owner=nadra: nadra's webhook is then asked again"
 
+// WithoutClaim is why a pod's networks are attached without a claim.
+const WithoutClaim = "Static pods, pods with spec.nodeName, and pods under nadra.dev/claims=never get no claim; " + LateAnnotation
+
 // The condition of an allocated device in a claim's status.devices, and its reasons. The
 // message of a condition that is not true carries a Code.
 const (

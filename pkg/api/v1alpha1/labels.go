@@ -24,6 +24,18 @@ const (
 // have no claim: attach, refuse or allow, as nadra-node's --unclaimed, which it overrides.
 const UnclaimedLabel = "nadra.dev/unclaimed"
 
+// ClaimsLabel is the label of a namespace for whether the webhook gives its pods claims: ClaimsAlways or
+// ClaimsNever, as nadra-controller's --claims, which it overrides.
+const ClaimsLabel = "nadra.dev/claims"
+
+// The values of ClaimsLabel.
+const (
+	ClaimsAlways = "always"
+	// ClaimsNever is for schedulers and autoscalers that do not know claims: the node of the pod attaches
+	// its networks by the annotation.
+	ClaimsNever = "never"
+)
+
 // DefaultNetworksKey is a label of a namespace: the networks that its pods get without naming them,
 // or DefaultNetworksNone. As an annotation of a pod, DefaultNetworksNone keeps these networks away
 // from the pod; any other value is the webhook's record of the networks that it has added.

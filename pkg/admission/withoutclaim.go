@@ -1,0 +1,119 @@
+package admission
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/nadra-dev/nadra/internal/truncate"
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/translate"
+)
+
+// withoutClaim returns the warning for a pod that gets no claim, whose node attaches its networks by the
+// annotation, or "". refusals has why such a pod cannot have its networks.
+func (a admitted) withoutClaim(selections []attachment.Selection) (warning string, refusals []string) {
+	by, remedy := "spec.nodeName", fmt.Sprintf("the scheduler, which allocates claims, ignores pods that have a node: "+
+		"remove it and use nodeSelector kubernetes.io/hostname: %s.", a.pod.Spec.NodeName)
+	if a.pod.Spec.NodeName == "" {
+		if len(a.hand) > 0 || a.converted() {
+			return "", nil // its author, or an earlier admission, has given it a claim
+		}
+		setting, never, refusals := a.claimsPolicy()
+		if !never {
+			return "", refusals
+		}
+		by, remedy = setting, "pods get no claims, and the scheduler allocates a device of a resource pool only for a claim: "+
+			"use another namespace, or networks without a pool."
+	}
+	switch {
+	case len(selections) == 0:
+		return "", nil
+	case a.needsClaim(selections):
+		return by, []string{by + ": " + remedy}
+	}
+	return truncate.Text(by+": the pod gets no claim. Its node attaches the networks by the annotation; "+
+		"nothing has checked that the node has them, or counts their addresses", maxWarning), nil
+}
+
+// claimsPolicy returns whether the namespace's pods get no claims, and the setting that says so. It refuses a
+// label with an unknown value: the pod could wait forever for a scheduler that does not know claims.
+func (a admitted) claimsPolicy() (by string, never bool, refusals []string) {
+	if a.lookups.NamespaceLabels != nil {
+		value, labelled := a.lookups.NamespaceLabels(a.namespace)[v1alpha1.ClaimsLabel]
+		by = fmt.Sprintf("label %s=%s of namespace %s", v1alpha1.ClaimsLabel, value, a.namespace)
+		switch {
+		case value == v1alpha1.ClaimsNever, value == v1alpha1.ClaimsAlways:
+			return by, value == v1alpha1.ClaimsNever, nil
+		case labelled:
+			return by, false, []string{fmt.Sprintf("%s: the value is unknown: use %s or %s, or remove the label.",
+				by, v1alpha1.ClaimsNever, v1alpha1.ClaimsAlways)}
+		}
+	}
+	return "--claims=never of nadra-controller", a.options.NeverClaims, nil
+}
+
+// annotatedAlone returns the edits of a pod whose networks its annotation alone requests: it requires the
+// driver, and a node of nadra's unless its node is decided or each node has nadra.
+func (a admitted) annotatedAlone() []translate.Edit {
+	edits := requireDriver(a.pod)
+	if a.server.Node == "" && !a.options.BesideMultus {
+		edits = append(edits, require(a.pod, ownedBy(corev1.NodeSelectorOpIn))...)
+	}
+	return edits
+}
+
+// requireDriver returns the edit that makes the container runtime refuse the pod's containers while the
+// driver is not connected, if NRI's default validator is on: without a claim nothing else does.
+func requireDriver(pod *corev1.Pod) []translate.Edit {
+	if _, found := pod.Annotations[requiredPlugins]; found {
+		return nil
+	}
+	return []translate.Edit{{Op: translate.Add, Path: translate.Path{"metadata", "annotations", requiredPlugins}, Value: "[nadra]"}}
+}
+
+// requiredPlugins is NRI's annotation for the plugins that a pod's containers need.
+const requiredPlugins = "required-plugins.noderesource.dev"
+
+// needsClaim reports whether the pod cannot get its networks without a claim: it has one already, or a
+// network draws from a resource pool, whose devices the scheduler allocates.
+func (a admitted) needsClaim(selections []attachment.Selection) bool {
+	return len(a.hand) > 0 || a.converted() || slices.ContainsFunc(selections, func(s attachment.Selection) bool {
+		nad := a.lookups.Network(s.Network)
+		if nad == nil {
+			return false
+		}
+		pool := attachment.PoolOf(nad.Annotations)
+		return pool != "" && (!requests(a.pod, pool) || !a.ofPlugin(pool))
+	})
+}
+
+// requests reports whether a container of a pod requests a resource.
+func requests(pod *corev1.Pod, resource string) bool {
+	return slices.ContainsFunc(slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers), func(c corev1.Container) bool {
+		quantity := c.Resources.Limits[corev1.ResourceName(resource)]
+		return !quantity.IsZero()
+	})
+}
+
+// ofPlugin reports whether no DRA driver serves a resource pool, so that a device plugin may: the
+// kubelet then gives the pod its devices without the scheduler, and the node attaches them.
+func (a admitted) ofPlugin(pool string) bool {
+	if !a.options.Pools {
+		return true
+	}
+	if a.lookups.PoolServer == nil {
+		return false
+	}
+	server := a.lookups.PoolServer(pool).Server
+	return server == translate.PoolOfPlugin || server == translate.PoolOfNobody
+}
+
+// withoutPlugins returns findings without those about pools that nadra does not serve.
+func withoutPlugins(findings []translate.Finding) []translate.Finding {
+	return slices.DeleteFunc(findings, func(f translate.Finding) bool {
+		return f.Code == translate.PoolUnserved || f.Code == translate.PoolsNotServedUser
+	})
+}
