@@ -51,72 +51,6 @@ type attachJobs struct {
 	proven map[networkIn]bool
 }
 
-// networkIn is a network in the pods of a namespace. Tenants can make any network fail in their pods, for example by a name for
-// the interface that the kernel refuses, so that their failures must not slow down the pods of others.
-type networkIn struct {
-	network   attachment.NetworkRef
-	namespace string
-}
-
-// networkOf returns the network of a record in its pod's namespace.
-func networkOf(r checkpoint.Record) networkIn {
-	return networkIn{r.Attachment.Network, r.Pod.Namespace}
-}
-
-// of returns the job of a sandbox, or nil.
-func (js *attachJobs) of(s attachment.Sandbox) *job {
-	js.mu.Lock()
-	defer js.mu.Unlock()
-	if j := js.byPod[s.Pod.UID]; j != nil && j.sandbox.ID == s.ID {
-		return j
-	}
-	return nil
-}
-
-// running reports whether the pod is being attached.
-func (js *attachJobs) running(podUID string) bool {
-	js.mu.Lock()
-	defer js.mu.Unlock()
-	j := js.byPod[podUID]
-	return j != nil && j.running()
-}
-
-// queue counts the jobs that run, and the pods whose containers wait, by state.
-func (js *attachJobs) queue(now time.Time) (running metrics.Queue, blocked map[string]int) {
-	js.mu.Lock()
-	defer js.mu.Unlock()
-	blocked = map[string]int{podAttaching: 0, podRetrying: 0, podFailed: 0}
-	for _, j := range js.byPod {
-		state := j.state()
-		if state == "" {
-			continue
-		}
-		blocked[state]++
-		if state != podFailed {
-			running.Length++
-			running.Oldest = max(running.Oldest, now.Sub(j.begun))
-			if j.operation().Stuck(now) {
-				running.Stuck++
-			}
-		}
-	}
-	return running, blocked
-}
-
-// cancel cancels and removes the pod's job, if it is of this sandbox or sandboxID is "". It reports
-// whether there was one: it may write records until it has ended.
-func (js *attachJobs) cancel(podUID, sandboxID string, cause cancelled) (found bool) {
-	js.mu.Lock()
-	defer js.mu.Unlock()
-	j := js.byPod[podUID]
-	if j == nil || sandboxID != "" && j.sandbox.ID != sandboxID {
-		return false
-	}
-	j.cancel(cause)
-	delete(js.byPod, podUID)
-	return true
-}
-
 // attach returns the running job of the sandbox. If there is none it starts one, which
 // replaces the pod's earlier job. The job first calls prepare, unless that is nil. A hook that
 // watches returns a failure, and then nothing else reports it.
@@ -149,6 +83,159 @@ func (js *attachJobs) attach(s attachment.Sandbox, prepare func(context.Context)
 	return j
 }
 
+// run prepares and attaches one sandbox while no other operation on its pod runs, and reports the
+// result.
+func (js *attachJobs) run(ctx context.Context, j *job) {
+	ctx = podlog.WithPod(ctx, j.sandbox.Pod)
+	started := time.Now()
+	slow := time.AfterFunc(slowAttach, func() { js.report.attachSlow(ctx, j) })
+	defer slow.Stop()
+	if err := js.prepare(ctx, j); err != nil {
+		js.fail(ctx, j, err)
+		return
+	}
+	js.attachRecorded(ctx, j, started)
+}
+
+// prepare writes the records that the sandbox of a job gets besides those of its pod's claims.
+func (js *attachJobs) prepare(ctx context.Context, j *job) error {
+	if j.prepare == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, operations.AttachTime, reason.Errorf(reason.AttachTimeout, "no success within %s", operations.AttachTime))
+	defer cancel()
+	if err := j.prepare(ctx); err != nil {
+		return err
+	}
+	j.recorded(js.limit(j.sandbox))
+	return nil
+}
+
+// limit returns the limit for attaching the records of a sandbox's pod.
+func (js *attachJobs) limit(s attachment.Sandbox) time.Duration {
+	return js.attacher.Limits.Attaching(js.store.ForPod(s.Pod.UID))
+}
+
+// attachRecorded attaches a sandbox that has its records, and reports the result.
+func (js *attachJobs) attachRecorded(ctx context.Context, j *job, started time.Time) {
+	limit := j.operation().Limit
+	op := operations.Operation{Pod: j.sandbox.Pod, Limit: limit, Over: reason.Errorf(reason.AttachTimeout, "no success within %s", limit)}
+	fail := func(ctx context.Context, err error) {
+		js.fail(ctx, j, fmt.Errorf("attaching pod %s/%s: %w", j.sandbox.Pod.Namespace, j.sandbox.Pod.Name, err))
+	}
+	err := js.operations.Do(ctx, op, func(ctx context.Context) error {
+		if err := js.attachPod(ctx, j); err != nil {
+			js.networkStatus.Forget(j.sandbox.Pod)
+			fail(ctx, err)
+			return nil
+		}
+		js.succeed(ctx, j, started)
+		return nil
+	})
+	if err != nil { // the pod was not locked
+		fail(ctx, err)
+	}
+}
+
+// attachPod attaches the sandbox of a job unless its pod is being deleted.
+func (js *attachJobs) attachPod(ctx context.Context, j *job) error {
+	if js.watch.deleting(j.sandbox.Pod) {
+		return errPodDeleting
+	}
+	return js.attacher.Attach(ctx, j.sandbox, func(err error, passing bool) (again bool) {
+		js.learn(j, err)
+		first, again := j.failed(err, passing)
+		if again {
+			klog.FromContext(ctx).Info("Attaching failed; trying again", "sandbox", j.sandbox.ID, "err", err)
+		}
+		if first && again {
+			js.report.attachFailed(j.sandbox, err)
+		}
+		return again
+	})
+}
+
+// succeed reports that a sandbox is attached.
+func (js *attachJobs) succeed(ctx context.Context, j *job, started time.Time) {
+	js.networkStatus.Set(j.sandbox, js.store.ForPod(j.sandbox.Pod.UID)) // first, because containers wait for it
+	js.metadata.update(ctx, j.sandbox.Pod)
+	js.learn(j, nil)
+	klog.FromContext(ctx).Info("Attached pod", "sandbox", j.sandbox.ID, "duration", time.Since(started))
+	js.report.attached(j.sandbox)
+	j.end(nil)
+	js.remove(j)
+	js.measure(j, nil)
+	js.edits.changed(j.sandbox.Pod.UID)
+	js.checker.lookAt(j.sandbox.Pod, js.store.ForPod(j.sandbox.Pod.UID))
+}
+
+// fail reports why a sandbox is not attached: on the pod and its claims, to the hook if one
+// waits, and otherwise to the gate. prepare has reported its own failure on the pod.
+func (js *attachJobs) fail(ctx context.Context, j *job, err error) {
+	switch {
+	case isCancelled(err):
+		klog.FromContext(ctx).Info("Attaching was cancelled", "sandbox", j.sandbox.ID, "err", err)
+	case j.isRecorded():
+		klog.FromContext(ctx).Error(err, "Attaching failed", "sandbox", j.sandbox.ID)
+		js.report.attachFailed(j.sandbox, err)
+	}
+	watched := j.end(err)
+	if j.isRecorded() {
+		js.measure(j, err)
+	}
+	if watched { // the hook fails the sandbox
+		return
+	}
+	switch {
+	case errors.Is(err, errPodDeleting):
+		js.refuse(ctx, j.sandbox, errPodDeleting)
+	case !isCancelled(err): // otherwise another sandbox, or driver, may be attaching the same records
+		js.refuse(ctx, j.sandbox, err)
+	}
+}
+
+// refuse makes the gate fail the containers that it holds for a sandbox that will not be
+// attached.
+func (js *attachJobs) refuse(ctx context.Context, s attachment.Sandbox, why error) {
+	missing := js.attacher.Missing(s)
+	var refused []checkpoint.Key
+	for _, r := range js.store.ForPod(s.Pod.UID) {
+		if missing(r) && !r.Refused(js.store.BootID()) {
+			refused = append(refused, r.Key())
+		}
+	}
+	if len(refused) == 0 {
+		return
+	}
+	if err := js.store.MarkRefused(refused, why.Error()); err != nil && !errors.Is(err, checkpoint.ErrNotFound) {
+		klog.FromContext(ctx).Error(err, "Refusing containers failed; the gate holds them until its time is over", "sandbox", s.ID)
+	}
+}
+
+// remove removes a job that has succeeded.
+func (js *attachJobs) remove(j *job) {
+	js.mu.Lock()
+	defer js.mu.Unlock()
+	if js.byPod[j.sandbox.Pod.UID] == j {
+		delete(js.byPod, j.sandbox.Pod.UID)
+	}
+}
+
+// measure counts a job that has ended, and the containers that the gate has held meanwhile.
+func (js *attachJobs) measure(j *job, err error) {
+	took := time.Since(j.begun)
+	switch {
+	case err == nil:
+		js.metrics.PodAttached(took)
+		js.metrics.Gate(metrics.Released, j.heldAtEnd())
+	case isCancelled(err):
+		js.metrics.PodCancelled(took)
+	default:
+		js.metrics.PodFailed(took)
+		js.metrics.Gate(metrics.Refused, j.heldAtEnd())
+	}
+}
+
 // attempt returns the job that attaches the sandbox. It begins one if there is none, or if the latest has failed
 // a while ago: if the cause is repaired, nobody needs to delete the pod.
 func (js *attachJobs) attempt(s attachment.Sandbox, begin func() *job) *job {
@@ -163,62 +250,6 @@ func (js *attachJobs) attempt(s attachment.Sandbox, begin func() *job) *job {
 		j.before = errNotBegun
 	}
 	return j
-}
-
-// doubtful reports whether the sandbox's job before this one has failed, one of its networks is not proven, or
-// the gate still refuses because of an earlier sandbox or driver. Its containers are not left to the gate: one that
-// the gate refuses in the end costs the kubelet's back-off, which doubles with each further request, and one that is not
-// created does not.
-func (js *attachJobs) doubtful(j *job) bool {
-	records := js.store.ForPod(j.sandbox.Pod.UID)
-	js.mu.Lock()
-	defer js.mu.Unlock()
-	return j.isRepeated() || slices.ContainsFunc(records, func(r checkpoint.Record) bool {
-		return !js.proven[networkOf(r)] || r.Awaited(j.sandbox.ID) && r.Refused(js.store.BootID())
-	})
-}
-
-// learn remembers that the networks of the job's pod are attached, or forgets the one that has failed.
-func (js *attachJobs) learn(j *job, err error) {
-	records := js.store.ForPod(j.sandbox.Pod.UID)
-	js.mu.Lock()
-	defer js.mu.Unlock()
-	if a, failed := attach.FailedIn(err); failed && a.IsPlain() {
-		delete(js.proven, networkIn{a.Network, j.sandbox.Pod.Namespace})
-	}
-	if err == nil {
-		js.prove(records)
-	}
-}
-
-// prove remembers the networks of records that are attached. The caller has the lock, or the only reference.
-func (js *attachJobs) prove(records []checkpoint.Record) {
-	for _, r := range records {
-		if r.Phase != checkpoint.Attached || js.proven[networkOf(r)] {
-			continue
-		}
-		for other := range js.proven {
-			if len(js.proven) < mostProven {
-				break
-			}
-			delete(js.proven, other) // what is the latest counts more than what is the first
-		}
-		js.proven[networkOf(r)] = true
-	}
-}
-
-// limit returns the limit for attaching the records of a sandbox's pod.
-func (js *attachJobs) limit(s attachment.Sandbox) time.Duration {
-	return js.attacher.Limits.Attaching(js.store.ForPod(s.Pod.UID))
-}
-
-// remove removes a job that has succeeded.
-func (js *attachJobs) remove(j *job) {
-	js.mu.Lock()
-	defer js.mu.Unlock()
-	if js.byPod[j.sandbox.Pod.UID] == j {
-		delete(js.byPod, j.sandbox.Pod.UID)
-	}
 }
 
 // attachAgain detaches and attaches a sandbox whose network-status is not stored, so that no
@@ -269,128 +300,18 @@ func (js *attachJobs) attachAgainSoon(s attachment.Sandbox) {
 	})
 }
 
-// run prepares and attaches one sandbox while no other operation on its pod runs, and reports the
-// result.
-func (js *attachJobs) run(ctx context.Context, j *job) {
-	ctx = podlog.WithPod(ctx, j.sandbox.Pod)
-	started := time.Now()
-	slow := time.AfterFunc(slowAttach, func() { js.report.attachSlow(ctx, j) })
-	defer slow.Stop()
-	if err := js.prepare(ctx, j); err != nil {
-		js.fail(ctx, j, err)
-		return
+// cancel cancels and removes the pod's job, if it is of this sandbox or sandboxID is "". It reports
+// whether there was one: it may write records until it has ended.
+func (js *attachJobs) cancel(podUID, sandboxID string, cause cancelled) (found bool) {
+	js.mu.Lock()
+	defer js.mu.Unlock()
+	j := js.byPod[podUID]
+	if j == nil || sandboxID != "" && j.sandbox.ID != sandboxID {
+		return false
 	}
-	js.attachRecorded(ctx, j, started)
-}
-
-// attachRecorded attaches a sandbox that has its records, and reports the result.
-func (js *attachJobs) attachRecorded(ctx context.Context, j *job, started time.Time) {
-	limit := j.operation().Limit
-	op := operations.Operation{Pod: j.sandbox.Pod, Limit: limit, Over: reason.Errorf(reason.AttachTimeout, "no success within %s", limit)}
-	fail := func(ctx context.Context, err error) {
-		js.fail(ctx, j, fmt.Errorf("attaching pod %s/%s: %w", j.sandbox.Pod.Namespace, j.sandbox.Pod.Name, err))
-	}
-	err := js.operations.Do(ctx, op, func(ctx context.Context) error {
-		if err := js.attachPod(ctx, j); err != nil {
-			js.networkStatus.Forget(j.sandbox.Pod)
-			fail(ctx, err)
-			return nil
-		}
-		js.succeed(ctx, j, started)
-		return nil
-	})
-	if err != nil { // the pod was not locked
-		fail(ctx, err)
-	}
-}
-
-// succeed reports that a sandbox is attached.
-func (js *attachJobs) succeed(ctx context.Context, j *job, started time.Time) {
-	js.networkStatus.Set(j.sandbox, js.store.ForPod(j.sandbox.Pod.UID)) // first, because containers wait for it
-	js.metadata.update(ctx, j.sandbox.Pod)
-	js.learn(j, nil)
-	klog.FromContext(ctx).Info("Attached pod", "sandbox", j.sandbox.ID, "duration", time.Since(started))
-	js.report.attached(j.sandbox)
-	j.end(nil)
-	js.remove(j)
-	js.measure(j, nil)
-	js.edits.changed(j.sandbox.Pod.UID)
-	js.checker.lookAt(j.sandbox.Pod, js.store.ForPod(j.sandbox.Pod.UID))
-}
-
-// prepare writes the records that the sandbox of a job gets besides those of its pod's claims.
-func (js *attachJobs) prepare(ctx context.Context, j *job) error {
-	if j.prepare == nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, operations.AttachTime, reason.Errorf(reason.AttachTimeout, "no success within %s", operations.AttachTime))
-	defer cancel()
-	if err := j.prepare(ctx); err != nil {
-		return err
-	}
-	j.recorded(js.limit(j.sandbox))
-	return nil
-}
-
-// attachPod attaches the sandbox of a job unless its pod is being deleted.
-func (js *attachJobs) attachPod(ctx context.Context, j *job) error {
-	if js.watch.deleting(j.sandbox.Pod) {
-		return errPodDeleting
-	}
-	return js.attacher.Attach(ctx, j.sandbox, func(err error, passing bool) (again bool) {
-		js.learn(j, err)
-		first, again := j.failed(err, passing)
-		if again {
-			klog.FromContext(ctx).Info("Attaching failed; trying again", "sandbox", j.sandbox.ID, "err", err)
-		}
-		if first && again {
-			js.report.attachFailed(j.sandbox, err)
-		}
-		return again
-	})
-}
-
-// fail reports why a sandbox is not attached: on the pod and its claims, to the hook if one
-// waits, and otherwise to the gate. prepare has reported its own failure on the pod.
-func (js *attachJobs) fail(ctx context.Context, j *job, err error) {
-	switch {
-	case isCancelled(err):
-		klog.FromContext(ctx).Info("Attaching was cancelled", "sandbox", j.sandbox.ID, "err", err)
-	case j.isRecorded():
-		klog.FromContext(ctx).Error(err, "Attaching failed", "sandbox", j.sandbox.ID)
-		js.report.attachFailed(j.sandbox, err)
-	}
-	watched := j.end(err)
-	if j.isRecorded() {
-		js.measure(j, err)
-	}
-	if watched { // the hook fails the sandbox
-		return
-	}
-	switch {
-	case errors.Is(err, errPodDeleting):
-		js.refuse(ctx, j.sandbox, errPodDeleting)
-	case !isCancelled(err): // otherwise another sandbox, or driver, may be attaching the same records
-		js.refuse(ctx, j.sandbox, err)
-	}
-}
-
-// refuse makes the gate fail the containers that it holds for a sandbox that will not be
-// attached.
-func (js *attachJobs) refuse(ctx context.Context, s attachment.Sandbox, why error) {
-	missing := js.attacher.Missing(s)
-	var refused []checkpoint.Key
-	for _, r := range js.store.ForPod(s.Pod.UID) {
-		if missing(r) && !r.Refused(js.store.BootID()) {
-			refused = append(refused, r.Key())
-		}
-	}
-	if len(refused) == 0 {
-		return
-	}
-	if err := js.store.MarkRefused(refused, why.Error()); err != nil && !errors.Is(err, checkpoint.ErrNotFound) {
-		klog.FromContext(ctx).Error(err, "Refusing containers failed; the gate holds them until its time is over", "sandbox", s.ID)
-	}
+	j.cancel(cause)
+	delete(js.byPod, podUID)
+	return true
 }
 
 // podDeleted cancels the attach of a deleted pod, and makes the gate fail its containers:
@@ -421,17 +342,96 @@ func held(records []checkpoint.Record) bool {
 	})
 }
 
-// measure counts a job that has ended, and the containers that the gate has held meanwhile.
-func (js *attachJobs) measure(j *job, err error) {
-	took := time.Since(j.begun)
-	switch {
-	case err == nil:
-		js.metrics.PodAttached(took)
-		js.metrics.Gate(metrics.Released, j.heldAtEnd())
-	case isCancelled(err):
-		js.metrics.PodCancelled(took)
-	default:
-		js.metrics.PodFailed(took)
-		js.metrics.Gate(metrics.Refused, j.heldAtEnd())
+// of returns the job of a sandbox, or nil.
+func (js *attachJobs) of(s attachment.Sandbox) *job {
+	js.mu.Lock()
+	defer js.mu.Unlock()
+	if j := js.byPod[s.Pod.UID]; j != nil && j.sandbox.ID == s.ID {
+		return j
+	}
+	return nil
+}
+
+// running reports whether the pod is being attached.
+func (js *attachJobs) running(podUID string) bool {
+	js.mu.Lock()
+	defer js.mu.Unlock()
+	j := js.byPod[podUID]
+	return j != nil && j.running()
+}
+
+// queue counts the jobs that run, and the pods whose containers wait, by state.
+func (js *attachJobs) queue(now time.Time) (running metrics.Queue, blocked map[string]int) {
+	js.mu.Lock()
+	defer js.mu.Unlock()
+	blocked = map[string]int{podAttaching: 0, podRetrying: 0, podFailed: 0}
+	for _, j := range js.byPod {
+		state := j.state()
+		if state == "" {
+			continue
+		}
+		blocked[state]++
+		if state != podFailed {
+			running.Length++
+			running.Oldest = max(running.Oldest, now.Sub(j.begun))
+			if j.operation().Stuck(now) {
+				running.Stuck++
+			}
+		}
+	}
+	return running, blocked
+}
+
+// networkIn is a network in the pods of a namespace. Tenants can make any network fail in their pods, for example by a name for
+// the interface that the kernel refuses, so that their failures must not slow down the pods of others.
+type networkIn struct {
+	network   attachment.NetworkRef
+	namespace string
+}
+
+// networkOf returns the network of a record in its pod's namespace.
+func networkOf(r checkpoint.Record) networkIn {
+	return networkIn{r.Attachment.Network, r.Pod.Namespace}
+}
+
+// doubtful reports whether the sandbox's job before this one has failed, one of its networks is not proven, or
+// the gate still refuses because of an earlier sandbox or driver. Its containers are not left to the gate: one that
+// the gate refuses in the end costs the kubelet's back-off, which doubles with each further request, and one that is not
+// created does not.
+func (js *attachJobs) doubtful(j *job) bool {
+	records := js.store.ForPod(j.sandbox.Pod.UID)
+	js.mu.Lock()
+	defer js.mu.Unlock()
+	return j.isRepeated() || slices.ContainsFunc(records, func(r checkpoint.Record) bool {
+		return !js.proven[networkOf(r)] || r.Awaited(j.sandbox.ID) && r.Refused(js.store.BootID())
+	})
+}
+
+// learn remembers that the networks of the job's pod are attached, or forgets the one that has failed.
+func (js *attachJobs) learn(j *job, err error) {
+	records := js.store.ForPod(j.sandbox.Pod.UID)
+	js.mu.Lock()
+	defer js.mu.Unlock()
+	if a, failed := attach.FailedIn(err); failed && a.IsPlain() {
+		delete(js.proven, networkIn{a.Network, j.sandbox.Pod.Namespace})
+	}
+	if err == nil {
+		js.prove(records)
+	}
+}
+
+// prove remembers the networks of records that are attached. The caller has the lock, or the only reference.
+func (js *attachJobs) prove(records []checkpoint.Record) {
+	for _, r := range records {
+		if r.Phase != checkpoint.Attached || js.proven[networkOf(r)] {
+			continue
+		}
+		for other := range js.proven {
+			if len(js.proven) < mostProven {
+				break
+			}
+			delete(js.proven, other) // what is the latest counts more than what is the first
+		}
+		js.proven[networkOf(r)] = true
 	}
 }

@@ -140,7 +140,7 @@ func TestNoGarbageCollectionBesideMultus(t *testing.T) {
 					}
 				}
 			}})
-			d.cache.collectGarbage(t.Context())
+			d.sweeper.cache.collectGarbage(t.Context())
 			drivertest.Same(t, "plugins", nil, k.Calls)
 		})
 	}

@@ -194,7 +194,7 @@ func kernelOf(d *Driver) *drivertest.Kernel { return d.operations.Plugins.(*driv
 
 // newHooks returns hooks of a driver that wait as long as that.
 func newHooks(d *Driver, budget time.Duration) *hooks {
-	return &hooks{hookParts: d.hookParts, budget: func() time.Duration { return budget }}
+	return &hooks{hookParts: d.nri.hookParts, budget: func() time.Duration { return budget }}
 }
 
 // regular returns a container that references the claims of a pod: a CDI device has brought it the gate.

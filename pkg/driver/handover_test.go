@@ -353,14 +353,11 @@ func TestDriverThatNeverIsQuiet(t *testing.T) {
 			return succession.Answer{HandsOver: r.Manner == succession.Now, Reason: "it runs 1 operations on pods"}
 		})
 	}()
-	s := newSuccessor(Config{StateDir: dir, PodUID: "second"})
-	s.begin = func(context.Context) error { return nil }
-	var broken error
-	s.tryBegin = func() error { return broken }
-	var failed error
-	s.fail = func(err error) { failed = err }
+	var broken, failed error
+	begin := func(context.Context, func(func() error)) error { return nil }
+	s := newSuccessor(Config{StateDir: dir, PodUID: "second"}, begin, func() error { return broken }, func(err error) { failed = err })
 	become(t, func() error {
-		if can, err := s.canAsk(t.Context()); err != nil || !can {
+		if can, err := s.canAsk(t.Context(), nil); err != nil || !can {
 			return fmt.Errorf("it cannot be asked: %w", err)
 		}
 		return nil
@@ -371,7 +368,7 @@ func TestDriverThatNeverIsQuiet(t *testing.T) {
 	}
 	broken = nil
 	awaited := make(chan error, 1)
-	go func() { awaited <- s.await(t.Context()) }()
+	go func() { awaited <- s.await(t.Context(), nil) }()
 	for range quietTries {
 		if err := s.handOver(t.Context(), tolerant); err == nil {
 			t.Fatal("it hands over")
@@ -450,7 +447,7 @@ func TestHandOverWaitsForTheKubelet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDriver(t, nad("blue", blueConf))
 		d.runtime.lost(errors.New("the runtime is restarted")) // Prepare waits for it
-		p := measuredPlugin{d.plugin, d.metrics, &d.calls}
+		p := measuredPlugin{d.plugin, d.cfg.Metrics, &d.calls}
 		prepared := make(chan error, 1)
 		go func() {
 			results, err := p.PrepareResourceClaims(t.Context(), []*resourceapi.ResourceClaim{claim("a", "blue")})

@@ -3,6 +3,7 @@ package driver
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	nri "github.com/containerd/nri/pkg/api"
@@ -11,6 +12,7 @@ import (
 	"github.com/nadra-dev/nadra/internal/failpoint"
 	"github.com/nadra-dev/nadra/internal/metrics"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
@@ -205,4 +207,77 @@ func (h *hooks) detach(ctx context.Context, pod *nri.PodSandbox) error {
 		})
 	}
 	return err
+}
+
+// networksReader reads the annotation by which pods request networks of nadra.
+type networksReader struct{ besideMultus bool }
+
+// text returns the annotation's value.
+func (r networksReader) text(annotations map[string]string) string {
+	if r.besideMultus {
+		return annotations[attachment.OwnNetworksAnnotation]
+	}
+	return attachment.NetworksText(annotations)
+}
+
+// sandboxReader converts NRI's pods.
+type sandboxReader struct {
+	networksReader
+	// isHost reports whether the network namespace at a path is the host's.
+	isHost func(netns string) bool
+}
+
+// live converts NRI's pod for liveSandboxes.
+func (r sandboxReader) live(pod *nri.PodSandbox) liveSandbox {
+	return liveSandbox{Sandbox: r.of(pod), static: isStatic(pod), annotation: attachment.NetworksKey(pod.GetAnnotations()), launcher: attachment.IsLauncher(pod.GetLabels())}
+}
+
+// of converts NRI's pod, whose annotations are those of the time when the sandbox was made. The sandbox
+// of a pod with the host's network has no namespace, whatever the runtime reports: containerd
+// reports none, CRI-O a path at which isHost finds the host's. Of an annotation beyond the limit it
+// keeps as much as refuses it.
+func (r sandboxReader) of(pod *nri.PodSandbox) attachment.Sandbox {
+	s := attachment.Sandbox{
+		ID:  pod.GetId(),
+		Pod: attachment.PodRef{Namespace: pod.GetNamespace(), Name: pod.GetName(), UID: pod.GetUid()},
+		IPs: pod.GetIps(),
+	}
+	networks := v1alpha1.Cut(r.text(pod.GetAnnotations()), v1alpha1.MaxAnnotation)
+	s.Networks = &networks
+	namespaces := pod.GetLinux().GetNamespaces()
+	s.Unspecified = len(namespaces) == 0
+	for _, ns := range namespaces {
+		if ns.GetType() == "network" && !r.isHost(ns.GetPath()) {
+			s.NetNS = ns.GetPath()
+		}
+	}
+	return s
+}
+
+// waitShare is the inverse of the share of time that the hooks of all pods together may wait.
+const waitShare = 10
+
+// waitAllowance bounds how long the hooks of all pods together may wait. The runtime hands out the
+// events of all pods one after the other, so every pod of the node waits with a hook. The
+// allowance grows by a share of the time that passes, up to what one hook may wait. The zero value
+// is full.
+type waitAllowance struct {
+	mu   sync.Mutex
+	left time.Duration
+	at   time.Time // when left was computed
+}
+
+// available returns how long a hook may wait that begins now. most is what one hook may wait.
+func (a *waitAllowance) available(now time.Time, most time.Duration) time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.left, a.at = min(a.left+now.Sub(a.at)/waitShare, most), now
+	return max(a.left, 0)
+}
+
+// spend takes what a hook has waited.
+func (a *waitAllowance) spend(waited time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.left -= waited
 }

@@ -19,6 +19,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/nadra-dev/nadra/internal/failpoint"
+	"github.com/nadra-dev/nadra/internal/metrics"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/slicewriter"
 )
@@ -164,7 +165,7 @@ func (d *Driver) startKubeletPlugin(ctx context.Context) (*kubeletplugin.Helper,
 		return nil, err
 	}
 	registrar, service := socketNames(d.cfg.DriverName, d.started)
-	helper, err := kubeletplugin.Start(ctx, measuredPlugin{d.plugin, d.metrics, &d.calls}, append(metadataOptions(d.cfg),
+	helper, err := kubeletplugin.Start(ctx, measuredPlugin{d.plugin, d.cfg.Metrics, &d.calls}, append(metadataOptions(d.cfg),
 		kubeletplugin.DriverName(d.cfg.DriverName),
 		kubeletplugin.KubeClient(d.clients.Kube),
 		kubeletplugin.NodeName(d.cfg.NodeName),
@@ -225,4 +226,50 @@ func (d *Driver) removeStaleSockets() error {
 		}
 	}
 	return nil
+}
+
+// measuredPlugin measures how long the kubelet waits, and counts its calls.
+type measuredPlugin struct {
+	plugin
+	metrics *metrics.Node
+	calls   *kubeletCalls
+}
+
+// PrepareResourceClaims calls the plugin and measures the call. An error of the call counts for
+// all claims.
+func (m measuredPlugin) PrepareResourceClaims(ctx context.Context, claims []*resourceapi.ResourceClaim) (map[types.UID]kubeletplugin.PrepareResult, error) {
+	end, err := m.calls.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	started := time.Now()
+	results, err := m.plugin.PrepareResourceClaims(ctx, claims)
+	failed := 0
+	for _, claim := range claims {
+		if err != nil || results[claim.UID].Err != nil {
+			failed++
+		}
+	}
+	m.metrics.Prepared(len(claims), failed, time.Since(started))
+	return results, err
+}
+
+// UnprepareResourceClaims calls the plugin and measures the call.
+func (m measuredPlugin) UnprepareResourceClaims(ctx context.Context, claims []kubeletplugin.NamespacedObject) (map[types.UID]error, error) {
+	end, err := m.calls.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	started := time.Now()
+	results, err := m.plugin.UnprepareResourceClaims(ctx, claims)
+	failed := 0
+	for _, claim := range claims {
+		if err != nil || results[claim.UID] != nil {
+			failed++
+		}
+	}
+	m.metrics.Unprepared(len(claims), failed, time.Since(started))
+	return results, err
 }

@@ -26,7 +26,7 @@ import (
 // measured returns a function that returns the events that a driver has counted and measured.
 func measured(d *Driver) func() map[string]float64 {
 	return func() map[string]float64 {
-		return series(d.metrics, func(name, metricType string) bool {
+		return series(d.cfg.Metrics, func(name, metricType string) bool {
 			return metricType == "GAUGE" || name == "nadra_checkpoint_writes_total" // of the state
 		})
 	}
@@ -256,7 +256,7 @@ func TestHooksAreMeasured(t *testing.T) {
 func TestClaimsAreCounted(t *testing.T) {
 	d := newDriver(t, nad("blue", blueConf))
 	values := measured(d)
-	p := measuredPlugin{d.plugin, d.metrics, &d.calls}
+	p := measuredPlugin{d.plugin, d.cfg.Metrics, &d.calls}
 	good, bad := claim("good", "blue"), claim("bad", "green")
 	if _, err := p.PrepareResourceClaims(t.Context(), []*resourceapi.ResourceClaim{good}); err != nil {
 		t.Fatal(err)

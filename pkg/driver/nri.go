@@ -8,9 +8,11 @@ import (
 	"time"
 
 	nri "github.com/containerd/nri/pkg/api"
+	nrilog "github.com/containerd/nri/pkg/log"
 	"github.com/containerd/nri/pkg/stub"
 	"k8s.io/klog/v2"
 
+	"github.com/nadra-dev/nadra/internal/metrics"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
 )
 
@@ -93,4 +95,84 @@ func (c *nriClient) serve(ctx context.Context) error {
 // than the runtime allows.
 func hookBudget(allowed, requestTimeout time.Duration) time.Duration {
 	return max(min(allowed, requestTimeout-attach.RollbackTime-replyTime), minBudget)
+}
+
+// measuredHooks measures how long the runtime waits for hooks. NRI subscribes by the methods, so
+// it has the same methods as hooks.
+type measuredHooks struct {
+	*hooks
+	// limit returns the runtime's limit for a request, which is known once it has connected.
+	limit func() time.Duration
+	// takeOver is nriClient's.
+	takeOver func(ctx context.Context, within time.Duration) error
+}
+
+// done measures a call that has returned.
+func (m *measuredHooks) done(event string, started time.Time) {
+	m.metrics.Hooked(event, time.Since(started), m.limit())
+}
+
+// Synchronize takes over from another driver, calls the hook, records the runtime's limit, and
+// measures the call. containerd runs nothing else while it synchronises a plugin, so this is the
+// moment at which no event can be lost: the driver before has had all earlier ones, and this one
+// gets all later ones. An error makes the runtime drop this connection, and the driver before
+// goes on.
+func (m *measuredHooks) Synchronize(ctx context.Context, pods []*nri.PodSandbox, containers []*nri.Container) ([]*nri.ContainerUpdate, error) {
+	defer m.done(metrics.Synchronize, time.Now())
+	if err := m.takeOver(ctx, m.limit()-syncMargin); err != nil {
+		return nil, err
+	}
+	m.runtime.setLimit(m.limit())
+	m.metrics.Connected()
+	return m.hooks.Synchronize(ctx, pods, containers)
+}
+
+// RunPodSandbox calls the hook and measures the call.
+func (m *measuredHooks) RunPodSandbox(ctx context.Context, pod *nri.PodSandbox) error {
+	defer m.done(metrics.RunPodSandbox, time.Now())
+	return m.hooks.RunPodSandbox(ctx, pod)
+}
+
+// CreateContainer calls the hook and measures the call.
+func (m *measuredHooks) CreateContainer(ctx context.Context, pod *nri.PodSandbox, container *nri.Container) (*nri.ContainerAdjustment, []*nri.ContainerUpdate, error) {
+	defer m.done(metrics.CreateContainer, time.Now())
+	return m.hooks.CreateContainer(ctx, pod, container)
+}
+
+// StopPodSandbox calls the hook and measures the call.
+func (m *measuredHooks) StopPodSandbox(ctx context.Context, pod *nri.PodSandbox) error {
+	defer m.done(metrics.StopPodSandbox, time.Now())
+	return m.hooks.StopPodSandbox(ctx, pod)
+}
+
+// RemovePodSandbox calls the hook and measures the call.
+func (m *measuredHooks) RemovePodSandbox(ctx context.Context, pod *nri.PodSandbox) error {
+	defer m.done(metrics.RemovePodSandbox, time.Now())
+	return m.hooks.RemovePodSandbox(ctx, pod)
+}
+
+// nriLogger writes the log of the NRI stub to the driver's log. The stub's information is about
+// its own start, which hooks.Synchronize logs better.
+type nriLogger struct{ klog.Logger }
+
+var _ nrilog.Logger = nriLogger{}
+
+// Debugf logs at level 4.
+func (l nriLogger) Debugf(_ context.Context, format string, args ...any) {
+	l.V(4).Info(fmt.Sprintf(format, args...))
+}
+
+// Infof logs at level 2.
+func (l nriLogger) Infof(_ context.Context, format string, args ...any) {
+	l.V(2).Info(fmt.Sprintf(format, args...))
+}
+
+// Warnf logs at level 0.
+func (l nriLogger) Warnf(_ context.Context, format string, args ...any) {
+	l.Info(fmt.Sprintf(format, args...))
+}
+
+// Errorf logs an error.
+func (l nriLogger) Errorf(_ context.Context, format string, args ...any) {
+	l.Error(nil, fmt.Sprintf(format, args...))
 }

@@ -299,8 +299,8 @@ func TestLatePrepare(t *testing.T) {
 func TestGarbageCollectionKeepsWhatNeedsADEL(t *testing.T) {
 	d, k := attachedDriver(t)
 	prepare(t, d, claim("b", "blue"))
-	d.cache.withoutMultus = func() (bool, error) { return true, nil }
-	d.cache.collectGarbage(t.Context())
+	d.sweeper.cache.withoutMultus = func() (bool, error) { return true, nil }
+	d.sweeper.cache.collectGarbage(t.Context())
 	conflist := string(d.store.All()[0].Attachment.Conflist)
 	drivertest.Same(t, "plugins", []string{"GC " + conflist + " valid [{sandbox-1 net1}]"}, k.Calls)
 }

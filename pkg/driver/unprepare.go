@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -107,4 +108,72 @@ func (u *unpreparer) stillRuns(records []checkpoint.Record, now time.Time) error
 		}
 	}
 	return nil
+}
+
+// unpreparedLife is how long the driver remembers that a claim was unprepared. A call of
+// Prepare that the kubelet no longer waits for lives 45 s at most.
+const unpreparedLife = 5 * time.Minute
+
+// unpreparedClaims remembers which claims were unprepared for which pod, so that a Prepare
+// that was overtaken does not record them again: nobody would unprepare them then. A claim
+// is prepared as usual for its next pod. Nothing is on disk, because a call does not outlive
+// the process.
+type unpreparedClaims struct {
+	mu    sync.Mutex
+	times map[unpreparedClaim]time.Time
+}
+
+type unpreparedClaim struct{ claimUID, podUID string }
+
+// add remembers a claim, and forgets claims after unpreparedLife.
+func (u *unpreparedClaims) add(claimUID, podUID string, now time.Time) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for k, at := range u.times {
+		if now.Sub(at) > unpreparedLife {
+			delete(u.times, k)
+		}
+	}
+	u.times[unpreparedClaim{claimUID, podUID}] = now
+}
+
+// has reports whether a claim was unprepared for a pod.
+func (u *unpreparedClaims) has(claimUID, podUID string, now time.Time) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	at, found := u.times[unpreparedClaim{claimUID, podUID}]
+	return found && now.Sub(at) <= unpreparedLife
+}
+
+// forgetAfter is the time after which something that was not seen again counts as new.
+const forgetAfter = 10 * time.Minute
+
+// firstTimes remembers when something was first seen, for as long as it is seen repeatedly.
+// The zero value is empty.
+type firstTimes struct {
+	mu    sync.Mutex
+	times map[string]seen
+}
+
+type seen struct{ first, last time.Time }
+
+// since records that key is seen now, and returns when it was seen first.
+func (f *firstTimes) since(key string, now time.Time) time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.times == nil {
+		f.times = map[string]seen{}
+	}
+	for k, s := range f.times {
+		if now.Sub(s.last) > forgetAfter {
+			delete(f.times, k)
+		}
+	}
+	s, found := f.times[key]
+	if !found {
+		s.first = now
+	}
+	s.last = now
+	f.times[key] = s
+	return s.first
 }

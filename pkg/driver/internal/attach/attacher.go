@@ -24,9 +24,6 @@ import (
 	"github.com/nadra-dev/nadra/pkg/driver/internal/podnet"
 )
 
-// backoff has the pauses before another try to attach.
-var backoff = wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Cap: 5 * time.Second, Steps: math.MaxInt}
-
 // Plugins runs CNI plugins. It is an operations.Group outside of tests.
 type Plugins interface {
 	Add(ctx context.Context, s attachment.Sandbox, a attachment.Attachment, before func() error) (cniexec.Added, error)
@@ -79,10 +76,6 @@ type Options struct {
 	Added   func(s attachment.Sandbox, records []checkpoint.Record, allocated time.Time, more bool)
 	Metrics *metrics.Node
 }
-
-// RollbackTime is the time in which the DELs after a failed attach begin. One that does not stays
-// in its record.
-const RollbackTime = 500 * time.Millisecond
 
 // Attacher moves a pod's records through their phases by running plugins. The caller's operation
 // holds the pod's lock: the CNI specification forbids concurrent operations on one container.
@@ -177,6 +170,30 @@ func renew(todo []checkpoint.Record, present func(attachment.Attachment) (attach
 	}
 	return changed, nil
 }
+
+// mayAdd checks that ADDs may begin, and returns the sandbox with the cookie of its namespace.
+func (a *Attacher) mayAdd(sandbox attachment.Sandbox, todo []checkpoint.Record) (attachment.Sandbox, error) {
+	if sandbox.NetNS == "" {
+		return sandbox, NoNamespaceError(sandbox, todo)
+	}
+	pending := a.Store.PendingDELs()
+	if err := tooManyPending(pending, sandbox.Pod); err != nil {
+		return sandbox, transient{err}
+	}
+	ns, err := a.Netns.Inspect(sandbox.NetNS)
+	if err == nil {
+		err = checkNames(ns.Links, pending, todo, sandbox.ID)
+	}
+	sandbox.Cookie = ns.Cookie
+	return sandbox, err
+}
+
+// backoff has the pauses before another try to attach.
+var backoff = wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Cap: 5 * time.Second, Steps: math.MaxInt}
+
+// RollbackTime is the time in which the DELs after a failed attach begin. One that does not stays
+// in its record.
+const RollbackTime = 500 * time.Millisecond
 
 // networkError is the failure of one of a pod's networks, because of which the pod has none.
 type networkError struct {
@@ -365,4 +382,18 @@ func (a *Attacher) measureAdd(r checkpoint.Record, started time.Time, err error)
 	at := &r.Attachment
 	meters := a.Metrics.Network(at.Network.Namespace, at.Network.Name, at.Conflist)
 	meters.Added(time.Since(started), err, err != nil && errors.As(err, new(transient)))
+}
+
+// AddLive attaches one record in a sandbox whose containers may run. If that fails, it deletes
+// what it has begun for this record, and leaves the sandbox's other attachments alone. A DEL
+// that fails then stays in the record.
+func (a *Attacher) AddLive(ctx context.Context, sandbox attachment.Sandbox, r checkpoint.Record) error {
+	sandbox, err := a.mayAdd(sandbox, []checkpoint.Record{r})
+	if err != nil {
+		return err
+	}
+	if err := a.addAll(ctx, sandbox, []checkpoint.Record{r}); err != nil {
+		return errors.Join(err, a.undo(ctx, sandbox.Pod.UID, func(other checkpoint.Record) bool { return other.Key() == r.Key() }))
+	}
+	return nil
 }

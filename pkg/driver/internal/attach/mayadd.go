@@ -16,23 +16,6 @@ const (
 	mostOfNamespace = 8 * mostOfPod
 )
 
-// mayAdd checks that ADDs may begin, and returns the sandbox with the cookie of its namespace.
-func (a *Attacher) mayAdd(sandbox attachment.Sandbox, todo []checkpoint.Record) (attachment.Sandbox, error) {
-	if sandbox.NetNS == "" {
-		return sandbox, NoNamespaceError(sandbox, todo)
-	}
-	pending := a.Store.PendingDELs()
-	if err := tooManyPending(pending, sandbox.Pod); err != nil {
-		return sandbox, transient{err}
-	}
-	ns, err := a.Netns.Inspect(sandbox.NetNS)
-	if err == nil {
-		err = checkNames(ns.Links, pending, todo, sandbox.ID)
-	}
-	sandbox.Cookie = ns.Cookie
-	return sandbox, err
-}
-
 // tooManyPending refuses an ADD while as many DELs are pending as a pod, or a namespace on a node, may leave.
 // Otherwise a network whose ADD and DEL both fail, which a tenant can write, would leave one with each sandbox.
 func tooManyPending(pending []checkpoint.PendingDEL, pod attachment.PodRef) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -46,11 +47,10 @@ const (
 type successor struct {
 	dir  string
 	self succession.Driver
-	// begin does what needs the directory, once the driver has it. tryBegin returns the error with which begin
+	// begin does what needs the directory, once the driver has it, and starts what then runs. tryBegin returns the error with which begin
 	// would fail; the other driver goes on meanwhile.
-	begin    func(context.Context) error
+	begin    func(ctx context.Context, start func(func() error)) error
 	tryBegin func() error
-
 	// fail ends the driver.
 	fail func(error)
 
@@ -74,8 +74,11 @@ type waiting struct {
 }
 
 // newSuccessor returns a successor that has not tried yet.
-func newSuccessor(cfg Config) *successor {
-	s := &successor{dir: cfg.StateDir, self: succession.Driver{PodUID: cfg.PodUID, Program: version.Get().Version}, taken: make(chan struct{})}
+func newSuccessor(
+	cfg Config, begin func(ctx context.Context, start func(func() error)) error, tryBegin func() error, fail func(error),
+) *successor {
+	self := succession.Driver{PodUID: cfg.PodUID, Program: version.Get().Version}
+	s := &successor{dir: cfg.StateDir, self: self, begin: begin, tryBegin: tryBegin, fail: fail, taken: make(chan struct{})}
 	s.wait("the driver is being started", false)
 	return s
 }
@@ -86,7 +89,7 @@ func (s *successor) wait(reason string, ready bool) { s.waiting.Store(&waiting{r
 func (s *successor) has() bool { return isClosed(s.taken) }
 
 // try takes the directory if it is free, and reports whether the driver has it.
-func (s *successor) try(ctx context.Context) (bool, error) {
+func (s *successor) try(ctx context.Context, start func(func() error)) (bool, error) {
 	lock, err := succession.TryLock(s.dir)
 	if errors.Is(err, succession.ErrHeld) {
 		return false, nil
@@ -98,7 +101,7 @@ func (s *successor) try(ctx context.Context) (bool, error) {
 	if err := s.record(); err != nil {
 		return false, err
 	}
-	if err := s.begin(ctx); err != nil {
+	if err := s.begin(ctx, start); err != nil {
 		return false, err
 	}
 	close(s.taken)
@@ -147,9 +150,9 @@ func (s *successor) release() {
 }
 
 // await takes the directory as soon as it is free.
-func (s *successor) await(ctx context.Context) error {
+func (s *successor) await(ctx context.Context, start func(func() error)) error {
 	for !s.has() {
-		if had, err := s.try(ctx); had || err != nil {
+		if had, err := s.try(ctx, start); had || err != nil {
 			return err
 		}
 		if !background.Sleep(ctx, lockPoll) {
@@ -162,7 +165,7 @@ func (s *successor) await(ctx context.Context) error {
 // canAsk waits until the driver that has the directory agrees to be asked, and reports whether it
 // does. It returns false if that driver has superseded this one, has no socket, or does not answer,
 // and if this driver has the directory, because it became free meanwhile.
-func (s *successor) canAsk(ctx context.Context) (bool, error) {
+func (s *successor) canAsk(ctx context.Context, start func(func() error)) (bool, error) {
 	if s.self.PodUID == "" {
 		s.wait("another driver uses the state directory; this one has no --pod-uid, and waits until it ends", false)
 		return false, nil
@@ -181,7 +184,7 @@ func (s *successor) canAsk(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	for began := time.Now(); ; {
-		if had, err := s.try(ctx); had || err != nil {
+		if had, err := s.try(ctx, start); had || err != nil {
 			return false, err
 		}
 		pause := helloPause
@@ -277,4 +280,103 @@ func (s *successor) late(ctx context.Context) {
 			background.Sleep(ctx, helloPause)
 		}
 	}
+}
+
+const (
+	// quietPoll is the pause between two looks whether the driver is quiet.
+	quietPoll = 2 * time.Millisecond
+	// handOverDrain is the time that operations have to end when the driver has to hand over
+	// while they run.
+	handOverDrain = time.Second
+	// ownEndWait is how long a driver that has handed over leaves the state directory to its
+	// successor, which may be restarted.
+	ownEndWait = 3 * time.Second
+	ownEndPoll = 200 * time.Millisecond
+)
+
+// ErrHandedOver is why a driver has ended that another has asked to hand over.
+var ErrHandedOver = errors.New("handed over to another driver")
+
+// answerSuccessor answers a driver that wants the state directory. It hands over only while it
+// runs no operation on a pod, no call of the kubelet waits for it, and no network-status is to be
+// written: then the successor continues where this driver ends. It refuses if that takes longer
+// than the successor can wait.
+func (d *Driver) answerSuccessor(ctx context.Context, r succession.Request) succession.Answer {
+	if r.Manner == succession.Hello {
+		return succession.Answer{}
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.Within)
+	defer cancel()
+	for busy := d.busy(); busy != "" && r.Manner != succession.Now; busy = d.busy() {
+		if !background.Sleep(ctx, quietPoll) {
+			return succession.Answer{Reason: busy}
+		}
+	}
+	d.fail(fmt.Errorf("%w: to that of pod %s, %s", ErrHandedOver, r.By.PodUID, r.By.Program))
+	return succession.Answer{HandsOver: true}
+}
+
+// busy returns what a successor has to wait for, or "". It then lets no call of the kubelet begin.
+func (d *Driver) busy() string {
+	if n := d.operations.Running(); n > 0 {
+		return fmt.Sprintf("it runs %d operations on pods", n)
+	}
+	if n := d.networkStatus.Queue(time.Now()).Length; n > 0 {
+		return fmt.Sprintf("it writes the network-status of %d pods", n)
+	}
+	if n := d.calls.close(); n > 0 {
+		return fmt.Sprintf("it answers %d calls of the kubelet", n)
+	}
+	return ""
+}
+
+// kubeletCalls counts the kubelet's calls that run, and lets none begin once it is closed.
+type kubeletCalls struct {
+	mu      sync.Mutex
+	running int
+	closed  bool
+}
+
+// begin counts a call, and returns the function that ends it. When the driver is handing over,
+// begin waits until the kubelet's connection is closed: the kubelet then asks the successor.
+func (c *kubeletCalls) begin(ctx context.Context) (end func(), err error) {
+	c.mu.Lock()
+	closed := c.closed
+	if !closed {
+		c.running++
+	}
+	c.mu.Unlock()
+	if closed {
+		<-ctx.Done()
+		return nil, ErrHandedOver
+	}
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.running--
+	}, nil
+}
+
+// close lets no call begin any more if none runs, and returns how many run.
+func (c *kubeletCalls) close() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = c.running == 0
+	return c.running
+}
+
+// AwaitSuccessorEnd returns nil when no driver uses a state directory any more that this process
+// has handed over.
+func AwaitSuccessorEnd(ctx context.Context, dir string) error {
+	for pause := ownEndWait; background.Sleep(ctx, pause); pause = ownEndPoll {
+		lock, err := succession.TryLock(dir)
+		if errors.Is(err, succession.ErrHeld) {
+			continue
+		}
+		if err == nil {
+			lock.Release()
+		}
+		return err
+	}
+	return context.Cause(ctx)
 }
