@@ -8,7 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nadra-dev/nadra/internal/canarypod"
+	"github.com/nadra-dev/nadra/internal/nodecmd"
+	"github.com/nadra-dev/nadra/internal/probe"
 )
 
 // runCanary runs serve, inspect or ping. A canary's pod runs serve, which ends with ctx; inspect
@@ -22,7 +23,7 @@ func runCanary(ctx context.Context, args []string, out io.Writer) error {
 	case "serve":
 		return serveCanary(ctx, args)
 	case "inspect":
-		inspection, err := canarypod.Inspect()
+		inspection, err := nodecmd.Inspect()
 		if err != nil {
 			return err
 		}
@@ -39,21 +40,21 @@ func runCanary(ctx context.Context, args []string, out io.Writer) error {
 // serveCanary answers pings.
 func serveCanary(ctx context.Context, args []string) error {
 	fs := newFlagSet("canary serve")
-	port := fs.Int("port", canarypod.Port, "UDP port to answer on")
+	port := fs.Int("port", probe.CanaryPort, "UDP port to answer on")
 	if err := parseFlags(fs, args); err != nil {
 		return err
 	}
-	return canarypod.Serve(ctx, *port)
+	return nodecmd.Serve(ctx, *port)
 }
 
 // pingCanaries pings addresses and writes the answers.
 func pingCanaries(ctx context.Context, args []string, out io.Writer) error {
-	var o canarypod.Options
+	var o nodecmd.PingOptions
 	fs := newFlagSet("canary ping")
 	fs.StringVar(&o.Interface, "interface", "", "interface to ping from (default any)")
 	fs.IntVar(&o.Count, "count", 3, "number of requests to each address")
 	fs.DurationVar(&o.Wait, "wait", time.Second, "time to wait for each answer")
-	fs.IntVar(&o.Port, "port", canarypod.Port, "UDP port on which canaries answer if ICMP is not permitted")
+	fs.IntVar(&o.Port, "port", probe.CanaryPort, "UDP port on which canaries answer if ICMP is not permitted")
 	if err := parseArgs(fs, args); err != nil {
 		return err
 	}
@@ -65,7 +66,7 @@ func pingCanaries(ctx context.Context, args []string, out io.Writer) error {
 		}
 		targets = append(targets, a)
 	}
-	pings, err := canarypod.Run(ctx, o, targets)
+	pings, err := nodecmd.PingAll(ctx, o, targets)
 	if err != nil {
 		return err
 	}

@@ -6,17 +6,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nadra-dev/nadra/internal/cleanuphost"
-	"github.com/nadra-dev/nadra/internal/probe"
-	"github.com/nadra-dev/nadra/internal/probehost"
+	"github.com/nadra-dev/nadra/internal/nodecmd"
 )
 
-func parseCleanup(args []string) (cleanuphost.Options, error) {
-	var o cleanuphost.Options
-	var bins, leases, dirs, socket string
+func parseCleanup(args []string) (nodecmd.CleanupOptions, error) {
+	var o nodecmd.CleanupOptions
+	var bins, leases, dirs string
 	fs := newFlagSet("cleanup")
 	fs.StringVar(&o.Root, "host-root", "/", "the host's root directory")
-	fs.StringVar(&socket, "nri-socket", "/var/run/nri/nri.sock", "NRI socket of the container runtime, in the host")
+	fs.StringVar(&o.NRISocket, "nri-socket", "/var/run/nri/nri.sock", "NRI socket of the container runtime, in the host")
 	fs.StringVar(&o.StateDir, "state-dir", "/var/lib/nadra", "directory of nadra's state, in the host")
 	fs.StringVar(&o.RuntimeDir, "runtime-cni-dir", "/var/lib/cni", "directory of the container runtime's CNI cache, in the host")
 	fs.StringVar(&o.MultusDir, "multus-cni-dir", "/var/lib/cni/multus", "Multus' cniDir, in the host")
@@ -32,10 +30,7 @@ func parseCleanup(args []string) (cleanuphost.Options, error) {
 	}
 	o.BinDirs, o.LeaseDirs, o.Policy.Dirs = strings.Split(bins, ","), splitList(leases), splitList(dirs)
 	root := o.Root
-	o.Sandboxes = func(ctx context.Context) ([]string, error) { return probehost.Sandboxes(ctx, root, socket) }
 	o.Ready = func() error { return mountProc(root) } // hides the host's processes from everything that follows
-	o.VFs = func() ([]probe.VF, error) { return probehost.VFs(root) }
-	o.Addresses = func() (cleanuphost.InUse, error) { return cleanuphost.Addresses(root) }
 	return o, nil
 }
 
@@ -45,5 +40,5 @@ func runCleanup(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return writeReport(out, cleanuphost.Run(ctx, o))
+	return writeReport(out, nodecmd.Cleanup(ctx, o))
 }

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nadra-dev/nadra/internal/canarypod"
+	"github.com/nadra-dev/nadra/internal/probe"
 	"github.com/nadra-dev/nadra/internal/version"
 )
 
@@ -33,7 +33,7 @@ func commands() []command {
 		{"cleanup", "[flags]", "report what deleted pods have left behind on the node; --apply frees it", "cleanup", runCleanup},
 		{"multus", "[flags] (off | on | await | check | adopted | returned)", "hide Multus' configuration from the container runtime (off), restore it (on), or wait until it is there (await); check whether Multus' attachments can be adopted, or wait until they are, or until they are given back", "upgrade", runMultus},
 		{"uninstall", "[flags]", "report nadra's files on the node; --remove removes them", "uninstall", runUninstall},
-		{canarypod.Command, "(serve | inspect | ping) [flags] [ADDRESS ...]", "answer pings (serve), report the pod's interfaces (inspect), or ping other canaries (ping)", "verify --canary", runCanary},
+		{probe.CanaryCommand, "(serve | inspect | ping) [flags] [ADDRESS ...]", "answer pings (serve), report the pod's interfaces (inspect), or ping other canaries (ping)", "verify --canary", runCanary},
 	}
 }
 

@@ -12,9 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/nadra-dev/nadra/internal/canarypod"
+	"github.com/nadra-dev/nadra/internal/nodecmd"
 	"github.com/nadra-dev/nadra/internal/probe"
-	"github.com/nadra-dev/nadra/internal/probehost"
 	"github.com/nadra-dev/nadra/pkg/driver"
 )
 
@@ -97,8 +96,8 @@ func TestProbeFlags(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := probehost.Options{Root: "/host", NRISocket: "/run/n.sock", CDIDirs: []string{"/a", "/b"}, BinDirs: []string{"/c"}, ConfDirs: []string{"/d", "/e"}}
-	if diff := cmp.Diff(want, o.host, cmpopts.IgnoreFields(probehost.Options{}, "Links")); diff != "" {
+	want := nodecmd.ProbeOptions{Root: "/host", NRISocket: "/run/n.sock", CDIDirs: []string{"/a", "/b"}, BinDirs: []string{"/c"}, ConfDirs: []string{"/d", "/e"}}
+	if diff := cmp.Diff(want, o.host, cmpopts.IgnoreFields(nodecmd.ProbeOptions{}, "Links")); diff != "" {
 		t.Errorf("options (-want +got):\n%s", diff)
 	}
 	if o, err := parseProbe([]string{"--pods", "--pod-uids=a,b"}); err != nil || !o.pods || len(o.uids) != 2 {
@@ -128,14 +127,14 @@ func TestCanary(t *testing.T) {
 	if err := runCanary(t.Context(), []string{"inspect"}, &out); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := canarypod.DecodeInspection([]byte(out.String())); err != nil || strings.Count(out.String(), "\n") != 1 {
+	if _, err := probe.DecodeInspection([]byte(out.String())); err != nil || strings.Count(out.String(), "\n") != 1 {
 		t.Errorf("%v of %q", err, out.String())
 	}
 	out.Reset()
 	if err := runCanary(t.Context(), []string{"ping", "--interface=absent", "--count=1", "10.0.0.1", "fd00::1"}, &out); err != nil {
 		t.Fatal(err)
 	}
-	if pings, err := canarypod.DecodePings([]byte(out.String())); err != nil || len(pings.Pings) != 2 || pings.Pings[1].Address != "fd00::1" || pings.Pings[0].Sent != 0 {
+	if pings, err := probe.DecodePings([]byte(out.String())); err != nil || len(pings.Pings) != 2 || pings.Pings[1].Address != "fd00::1" || pings.Pings[0].Sent != 0 {
 		t.Errorf("%+v, %v", pings, err)
 	}
 	for want, args := range map[string][]string{

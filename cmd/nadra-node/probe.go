@@ -7,13 +7,13 @@ import (
 	"io"
 	"strings"
 
+	"github.com/nadra-dev/nadra/internal/nodecmd"
 	"github.com/nadra-dev/nadra/internal/probe"
-	"github.com/nadra-dev/nadra/internal/probehost"
 )
 
 // probeOptions are the flags of the probe.
 type probeOptions struct {
-	host probehost.Options
+	host nodecmd.ProbeOptions
 	// pods selects the pods' network namespaces instead of the host.
 	pods bool
 	// uids are the UIDs of the pods to look into; empty for all.
@@ -47,9 +47,9 @@ func runProbe(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	if !o.pods {
-		return writeReport(out, probehost.Look(ctx, o.host))
+		return writeReport(out, nodecmd.Probe(ctx, o.host))
 	}
-	end, err := probehost.LookAtPods(ctx, probehost.PodOptions{Root: o.host.Root, UIDs: o.uids},
+	end, err := nodecmd.ProbePods(ctx, nodecmd.PodOptions{Root: o.host.Root, UIDs: o.uids},
 		func(r probe.PodReport) error { return json.NewEncoder(out).Encode(r) })
 	if err != nil {
 		return fmt.Errorf("writing the report: %w", err)

@@ -6,13 +6,13 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/nadra-dev/nadra/internal/uninstallhost"
+	"github.com/nadra-dev/nadra/internal/nodecmd"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
 // runUninstall reports what nadra has on the node, and what it removed.
 func runUninstall(_ context.Context, args []string, out io.Writer) error {
-	var o uninstallhost.Options
+	var o nodecmd.UninstallOptions
 	var plugins, registry, cdi string
 	fs := newFlagSet("uninstall")
 	fs.StringVar(&o.Root, "host-root", "/", "the host's root directory")
@@ -30,7 +30,7 @@ func runUninstall(_ context.Context, args []string, out io.Writer) error {
 		filepath.Join(registry, v1alpha1.DriverName+"-reg.sock"),
 		filepath.Join(cdi, v1alpha1.DriverName+"-*"),
 	}
-	report := uninstallhost.Run(o)
+	report := nodecmd.Uninstall(o)
 	slices.Sort(report.Paths)
 	return writeReport(out, report)
 }

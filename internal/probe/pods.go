@@ -70,7 +70,8 @@ type Container struct {
 type Link struct {
 	Name string `json:"name"`
 	// Kind is the kernel's: macvlan, veth, vlan …, and device for a card's own interface.
-	Kind string `json:"kind"`
+	// A canary leaves it out.
+	Kind string `json:"kind,omitempty"`
 	// Mode is the mode of a macvlan, an ipvlan or a bond.
 	Mode string `json:"mode,omitempty"`
 	MAC  string `json:"mac,omitempty"`

@@ -20,10 +20,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/nadra-dev/nadra/internal/canarypod"
 	"github.com/nadra-dev/nadra/internal/desk/canary"
 	"github.com/nadra-dev/nadra/internal/desk/cli"
 	"github.com/nadra-dev/nadra/internal/desk/snapshot"
+	"github.com/nadra-dev/nadra/internal/probe"
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
@@ -273,7 +273,7 @@ func (s *snapshots) canaries() {
 		}
 		for _, p := range n.Pings {
 			s.Logf("%s to %s by %s (%s): %dus", p.FromNode, p.Address, p.Via, p.Method, p.MedianMicros)
-			if p.Via != "net1" || p.Method != canarypod.ICMP {
+			if p.Via != "net1" || p.Method != probe.ICMP {
 				s.Errorf("ping %+v", p)
 			}
 		}

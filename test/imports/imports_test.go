@@ -51,7 +51,7 @@ var mixed = map[string][]string{
 }
 
 // types lists the packages that act, and whose types may be used by those that decide.
-var types = []string{"pkg/inventory", "internal/canarypod"}
+var types = []string{"pkg/inventory"}
 
 // acts lists the imports that make a package impure. A path that ends in a slash
 // stands for everything below it.
@@ -69,19 +69,14 @@ const desk = module + "internal/desk"
 // linked lists what a package must not depend on, even through other packages.
 var linked = []struct{ of, not, why string }{
 	{"cmd/nadra-gate", "k8s.io", "the gate runs at every start of a container and must stay small"},
-	{"cmd/kubectl-nadra", module + "internal/cleanuphost", "only programs on a node change it"},
-	{"cmd/kubectl-nadra", module + "internal/uninstallhost", "only programs on a node change it"},
-	{"cmd/kubectl-nadra", module + "internal/probehost", "only programs on a node look at it"},
+	{"cmd/kubectl-nadra", module + "internal/nodecmd", "only programs on a node look at it and change it"},
 	{"cmd/nadra-node", desk, "what runs in the cluster does not know the desk"},
 	{"cmd/nadra-controller", desk, "what runs in the cluster does not know the desk"},
 	{"pkg/cniexec", "k8s.io/client-go", "the library runs plugins without Kubernetes"},
 	{"pkg/checkpoint", "k8s.io/client-go", "small programs read records, too"},
 	{"internal/probe", "k8s.io", "the node and the command line both read what it decodes"},
 	{"internal/metrics", "k8s.io", "it serves the node and the controller and knows no objects"},
-	{"internal/canarypod", "k8s.io/client-go", "it runs in a pod without rights"},
-	{"internal/cleanuphost", "k8s.io/client-go", "it acts on the node only"},
-	{"internal/uninstallhost", "k8s.io/client-go", "it acts on the node only"},
-	{"internal/probehost", "k8s.io/client-go", "it looks at the node only"},
+	{"internal/nodecmd", "k8s.io/client-go", "it acts on the node, or in a pod without rights"},
 }
 
 // linkedByGate lists all packages that the gate may link, besides the standard library and

@@ -17,9 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/kubectl/pkg/util/podutils"
 
-	"github.com/nadra-dev/nadra/internal/canarypod"
 	"github.com/nadra-dev/nadra/internal/kube"
 	"github.com/nadra-dev/nadra/internal/nodepod"
+	"github.com/nadra-dev/nadra/internal/probe"
 )
 
 const (
@@ -30,7 +30,7 @@ const (
 )
 
 // program is the command in the image of nadra-node.
-var program = []string{"/nadra-node", canarypod.Command}
+var program = []string{"/nadra-node", probe.CanaryCommand}
 
 // The number of requests to each address, and the time to wait for each answer.
 const (
@@ -136,7 +136,7 @@ func (r Runner) inspect(ctx context.Context, c *Result) {
 	defer cancel()
 	text, err := r.Exec(ctx, c.Pod, append(slices.Clone(program), "inspect")...)
 	if err == nil {
-		c.Inspection, err = canarypod.DecodeInspection(text)
+		c.Inspection, err = probe.DecodeInspection(text)
 	}
 	if err != nil {
 		c.Err = fmt.Errorf("listing its interfaces: %w", err)
@@ -160,7 +160,7 @@ func (r Runner) ping(ctx context.Context, c *Result, targets []string) {
 		fmt.Sprintf("--count=%d", requests), "--wait="+answerWait.String())
 	text, err := r.Exec(ctx, c.Pod, append(command, targets...)...)
 	if err == nil {
-		c.Pings, err = canarypod.DecodePings(text)
+		c.Pings, err = probe.DecodePings(text)
 	}
 	if err != nil {
 		c.PingErr = fmt.Errorf("running its pings: %w", err)

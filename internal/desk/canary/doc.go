@@ -1,5 +1,5 @@
 // Package canary tests networks with pods, for `kubectl nadra verify --canary` and upgrades: it plans the pods,
-// runs them, and evaluates what they report (package canarypod).
+// runs them, and evaluates what they report (package probe).
 package canary
 
 // APIVersion is the API version of plans and reports. Fields are

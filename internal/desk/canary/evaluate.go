@@ -9,7 +9,7 @@ import (
 
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 
-	"github.com/nadra-dev/nadra/internal/canarypod"
+	"github.com/nadra-dev/nadra/internal/probe"
 )
 
 // Result is the result of a canary.
@@ -23,8 +23,8 @@ type Result struct {
 	Claimed bool
 	// Status is the network's entry in network-status, or nil.
 	Status     *nadv1.NetworkStatus
-	Inspection *canarypod.Inspection
-	Pings      *canarypod.Pings
+	Inspection *probe.Inspection
+	Pings      *probe.Pings
 	// PingErr is why it could not ping.
 	PingErr error
 }
@@ -127,7 +127,7 @@ func (n *NetworkPlan) problems(r *Result) []string {
 	case r.Inspection == nil:
 		return []string{"it was not inspected"}
 	}
-	i := slices.IndexFunc(r.Inspection.Links, func(l canarypod.Link) bool { return l.Name == r.Status.Interface })
+	i := slices.IndexFunc(r.Inspection.Links, func(l probe.Link) bool { return l.Name == r.Status.Interface })
 	if i < 0 {
 		return []string{fmt.Sprintf("network-status has interface %s, and the pod does not", r.Status.Interface)}
 	}
@@ -157,7 +157,7 @@ func (n *NetworkPlan) problems(r *Result) []string {
 func (n *NetworkPlan) ping(from *Result, t target) PingReport {
 	out := PingReport{
 		From: from.Name, FromNode: from.Node, To: t.of.Name, ToNode: t.of.Node,
-		Ping: canarypod.Ping{Address: t.address.String()},
+		Ping: probe.Ping{Address: t.address.String()},
 	}
 	answered := false
 	if from.Pings != nil {
@@ -176,7 +176,7 @@ func (n *NetworkPlan) ping(from *Result, t target) PingReport {
 }
 
 // outcome returns the status of a ping, and its message unless it is OK.
-func outcome(from *Result, t target, p canarypod.Ping, answered bool) (Status, string) {
+func outcome(from *Result, t target, p probe.Ping, answered bool) (Status, string) {
 	switch {
 	case slices.Contains(from.addresses(), t.address):
 		return Failed, fmt.Sprintf("both have %s: their nodes assign the same addresses", t.address)

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 
-	"github.com/nadra-dev/nadra/internal/canarypod"
+	"github.com/nadra-dev/nadra/internal/probe"
 )
 
 // planOf plans one network on n1 and n2.
@@ -31,8 +31,8 @@ func two(n *NetworkPlan) []Result {
 		out[i] = Result{
 			Pod: n.Pods[i], Ready: 2 * time.Second, Claimed: true,
 			Status:     &nadv1.NetworkStatus{Name: n.Network, Interface: "net1", IPs: []string{address}, Mac: mac},
-			Inspection: &canarypod.Inspection{Links: []canarypod.Link{{Name: "eth0"}, {Name: "net1", MAC: strings.ToUpper(mac), Up: true, Running: true, Addresses: []string{address + "/24", "fe80::1/64"}}}},
-			Pings:      &canarypod.Pings{Pings: []canarypod.Ping{{Address: other, Via: "net1", Method: canarypod.ICMP, Sent: 5, Received: 5, MedianMicros: 120}}},
+			Inspection: &probe.Inspection{Links: []probe.Link{{Name: "eth0"}, {Name: "net1", MAC: strings.ToUpper(mac), Up: true, Running: true, Addresses: []string{address + "/24", "fe80::1/64"}}}},
+			Pings:      &probe.Pings{Pings: []probe.Ping{{Address: other, Via: "net1", Method: probe.ICMP, Sent: 5, Received: 5, MedianMicros: 120}}},
 		}
 	}
 	return out

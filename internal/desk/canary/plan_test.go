@@ -9,7 +9,7 @@ import (
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/nadra-dev/nadra/internal/canarypod"
+	"github.com/nadra-dev/nadra/internal/probe"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
@@ -149,10 +149,10 @@ func TestUnreachable(t *testing.T) {
 }
 
 func TestDecode(t *testing.T) {
-	if i, err := canarypod.DecodeInspection([]byte(`{"apiVersion":"nadra.dev/v1alpha1","kind":"CanaryInspection","links":[{"name":"net1","up":true}]}`)); err != nil || i.Links[0].Name != "net1" {
+	if i, err := probe.DecodeInspection([]byte(`{"apiVersion":"nadra.dev/v1alpha1","kind":"CanaryInspection","links":[{"name":"net1","up":true}]}`)); err != nil || i.Links[0].Name != "net1" {
 		t.Errorf("inspection %+v, %v", i, err)
 	}
-	if pings, err := canarypod.DecodePings([]byte(`{"apiVersion":"nadra.dev/v1alpha1","kind":"CanaryPings","pings":[{"address":"10.0.0.1","sent":1}]}`)); err != nil || pings.Pings[0].Sent != 1 {
+	if pings, err := probe.DecodePings([]byte(`{"apiVersion":"nadra.dev/v1alpha1","kind":"CanaryPings","pings":[{"address":"10.0.0.1","sent":1}]}`)); err != nil || pings.Pings[0].Sent != 1 {
 		t.Errorf("pings %+v, %v", pings, err)
 	}
 	for text, says := range map[string]string{
@@ -160,7 +160,7 @@ func TestDecode(t *testing.T) {
 		`{"kind":"X"}`:    `kind "X"`,
 		`{"apiVersion":"nadra.dev/v1alpha1","kind":"CanaryInspection","links":1}`: "cannot unmarshal",
 	} {
-		if _, err := canarypod.DecodeInspection([]byte(text)); err == nil || !strings.Contains(err.Error(), says) {
+		if _, err := probe.DecodeInspection([]byte(text)); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: error %v, want %q", text, err, says)
 		}
 	}

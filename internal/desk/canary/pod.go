@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/nadra-dev/nadra/internal/canarypod"
+	"github.com/nadra-dev/nadra/internal/probe"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
@@ -54,7 +54,7 @@ func (p *Plan) Object(n *NetworkPlan, c Pod) *corev1.Pod {
 			},
 			Containers: []corev1.Container{{
 				Name: Container, Image: p.Image, ImagePullPolicy: corev1.PullIfNotPresent,
-				Args:      []string{canarypod.Command, "serve"},
+				Args:      []string{probe.CanaryCommand, "serve"},
 				Resources: corev1.ResourceRequirements{Limits: small, Requests: small.DeepCopy()},
 				SecurityContext: &corev1.SecurityContext{
 					AllowPrivilegeEscalation: ptr.To(false),

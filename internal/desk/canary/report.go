@@ -1,6 +1,6 @@
 package canary
 
-import "github.com/nadra-dev/nadra/internal/canarypod"
+import "github.com/nadra-dev/nadra/internal/probe"
 
 // Status is the outcome of a canary or a ping.
 type Status string
@@ -82,7 +82,7 @@ type PingReport struct {
 	FromNode string `json:"fromNode"`
 	To       string `json:"to"`
 	ToNode   string `json:"toNode"`
-	canarypod.Ping
+	probe.Ping
 	Status Status `json:"status"`
 	// Message explains a status that is not OK.
 	Message string `json:"message,omitempty"`

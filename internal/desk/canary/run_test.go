@@ -24,7 +24,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
 
-	"github.com/nadra-dev/nadra/internal/canarypod"
+	"github.com/nadra-dev/nadra/internal/probe"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
@@ -84,14 +84,14 @@ func (w *world) answer(_ context.Context, pod Pod, command ...string) ([]byte, e
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if command[2] == "inspect" {
-		return json.Marshal(canarypod.Inspection{APIVersion: APIVersion, Kind: canarypod.InspectionKind, Links: []canarypod.Link{
+		return json.Marshal(probe.Inspection{APIVersion: APIVersion, Kind: probe.InspectionKind, Links: []probe.Link{
 			{Name: "net1", Up: true, Running: true, Addresses: []string{w.ips[pod.Name] + "/24"}},
 		}})
 	}
-	out := canarypod.Pings{APIVersion: APIVersion, Kind: canarypod.PingsKind}
+	out := probe.Pings{APIVersion: APIVersion, Kind: probe.PingsKind}
 	for _, arg := range command[3:] {
 		if !strings.HasPrefix(arg, "--") {
-			out.Pings = append(out.Pings, canarypod.Ping{Address: arg, Via: "net1", Method: canarypod.ICMP, Sent: 5, Received: 5, MedianMicros: 100})
+			out.Pings = append(out.Pings, probe.Ping{Address: arg, Via: "net1", Method: probe.ICMP, Sent: 5, Received: 5, MedianMicros: 100})
 		}
 	}
 	return json.Marshal(out)

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nadra-dev/nadra/internal/canarypod"
 	"github.com/nadra-dev/nadra/internal/desk/canary"
 	"github.com/nadra-dev/nadra/internal/desk/snapshot"
+	"github.com/nadra-dev/nadra/internal/probe"
 	"github.com/nadra-dev/nadra/pkg/translate"
 	"github.com/nadra-dev/nadra/test/golden"
 )
@@ -99,7 +99,7 @@ func canaryReport() *canary.Report {
 	}
 	ping := func(from, to, address string, received int, status canary.Status, message string) canary.PingReport {
 		p := canary.PingReport{From: "c-" + from, FromNode: from, To: "c-" + to, ToNode: to, Status: status, Message: message}
-		p.Ping = canarypod.Ping{Address: address, Via: "net1", Method: canarypod.ICMP, Sent: 5, Received: received}
+		p.Ping = probe.Ping{Address: address, Via: "net1", Method: probe.ICMP, Sent: 5, Received: received}
 		if received > 0 {
 			p.MedianMicros = 180
 		}
@@ -209,7 +209,7 @@ func TestVerifyIsRobust(t *testing.T) {
 	dirty := canary.NewReport("x\x1b", []canary.NetworkReport{{
 		Network: "n\x1b", Skipped: "s\x1b",
 		Pods:  []canary.PodReport{{Pod: canary.Pod{Node: "n\x1b", Name: "p\x1b"}, Status: canary.Failed, IPs: []string{"i\x1b"}, Problems: []string{"p\x1b"}}},
-		Pings: []canary.PingReport{{From: "p\x1b", FromNode: "n\x1b", ToNode: "n\x1b", Ping: canarypod.Ping{Address: "a\x1b"}, Status: canary.Failed, Message: "m\x1b"}},
+		Pings: []canary.PingReport{{From: "p\x1b", FromNode: "n\x1b", ToNode: "n\x1b", Ping: probe.Ping{Address: "a\x1b"}, Status: canary.Failed, Message: "m\x1b"}},
 	}}, []string{"l\x1b"})
 	for _, format := range Verify.Names() {
 		if err := Verify.Write(&full{100}, format, verifyReport(t)); !errors.Is(err, errFull) {

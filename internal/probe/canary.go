@@ -1,16 +1,9 @@
-// Package canarypod runs in the pods of a canary: it lists the pod's interfaces, answers datagrams, pings other
-// canaries, and defines how it reports that to the desk. It needs no privilege: it sends ICMP echo by the kernel's
-// ping sockets, which the pod's sysctl net.ipv4.ping_group_range permits, and otherwise datagrams to the other canary.
-package canarypod
+package probe
 
 import (
 	"encoding/json"
 	"fmt"
 )
-
-// APIVersion is the API version of the output of canaries. Fields are added within a
-// version, never renamed or removed.
-const APIVersion = "nadra.dev/v1alpha1"
 
 // Kinds of the output of canaries.
 const (
@@ -18,11 +11,11 @@ const (
 	PingsKind      = "CanaryPings"
 )
 
-// Command is the subcommand of nadra-node that runs in a canary.
-const Command = "canary"
+// CanaryCommand is the subcommand of nadra-node that runs in a canary.
+const CanaryCommand = "canary"
 
-// Port is the UDP port on which canaries answer if ICMP is not permitted.
-const Port = 47763
+// CanaryPort is the UDP port on which canaries answer if ICMP is not permitted.
+const CanaryPort = 47763
 
 // Inspection has the interfaces of a canary.
 type Inspection struct {
@@ -30,18 +23,6 @@ type Inspection struct {
 	Kind       string `json:"kind"`
 	// Links are the interfaces without lo.
 	Links []Link `json:"links"`
-}
-
-// Link is an interface of a canary.
-type Link struct {
-	Name string `json:"name"`
-	MAC  string `json:"mac,omitempty"`
-	MTU  int    `json:"mtu,omitempty"`
-	// Up is true if it is set up, Running if it can carry traffic.
-	Up      bool `json:"up"`
-	Running bool `json:"running"`
-	// Addresses have their prefix length.
-	Addresses []string `json:"addresses,omitempty"`
 }
 
 // Pings has the results of a canary's pings.
@@ -73,16 +54,16 @@ type Ping struct {
 // DecodeInspection parses the output of nadra-node canary inspect.
 func DecodeInspection(text []byte) (*Inspection, error) {
 	var out Inspection
-	return &out, decode(text, InspectionKind, &out)
+	return &out, decodeCanary(text, InspectionKind, &out)
 }
 
 // DecodePings parses the output of nadra-node canary ping.
 func DecodePings(text []byte) (*Pings, error) {
 	var out Pings
-	return &out, decode(text, PingsKind, &out)
+	return &out, decodeCanary(text, PingsKind, &out)
 }
 
-func decode(text []byte, kind string, to any) error {
+func decodeCanary(text []byte, kind string, to any) error {
 	var head struct{ APIVersion, Kind string }
 	if err := json.Unmarshal(text, &head); err != nil {
 		return fmt.Errorf("reading the canary's output: %w: %.200q", err, text)

@@ -1,4 +1,4 @@
-package probehost
+package nodecmd
 
 import (
 	"context"
@@ -54,7 +54,7 @@ func (v *visitor) PostUpdateContainer(context.Context, *nri.PodSandbox, *nri.Con
 // nri connects to the runtime as a plugin.
 func (l *inspection) nri(ctx context.Context) probe.NRI {
 	out := probe.NRI{Socket: l.NRISocket}
-	socket, err := l.path(l.NRISocket)
+	socket, err := l.inside(l.NRISocket)
 	if err != nil {
 		out.Error = err.Error()
 		return out

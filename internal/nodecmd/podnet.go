@@ -1,4 +1,4 @@
-package probehost
+package nodecmd
 
 import (
 	"cmp"

@@ -1,4 +1,4 @@
-package uninstallhost
+package nodecmd
 
 import (
 	"errors"
@@ -16,8 +16,8 @@ import (
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 )
 
-// node returns options for a host with files of nadra and of others.
-func node(t *testing.T) Options {
+// uninstallOf returns options for a host with files of nadra and of others.
+func uninstallOf(t *testing.T) UninstallOptions {
 	t.Helper()
 	root := t.TempDir()
 	for _, path := range []string{
@@ -37,7 +37,7 @@ func node(t *testing.T) Options {
 	if err := os.Symlink("/run", filepath.Join(root, "var/run")); err != nil {
 		t.Fatal(err)
 	}
-	return Options{Root: root, StateDir: "/var/lib/nadra", Patterns: []string{
+	return UninstallOptions{Root: root, StateDir: "/var/lib/nadra", Patterns: []string{
 		"/var/lib/kubelet/plugins/net.nadra.dev", "/var/lib/kubelet/plugins_registry/net.nadra.dev-reg.sock", "/var/run/cdi/net.nadra.dev-*",
 	}}
 }
@@ -59,33 +59,33 @@ func files(t *testing.T, root string) []string {
 	return out
 }
 
-func TestRemove(t *testing.T) {
-	o := node(t)
+func TestUninstall(t *testing.T) {
+	o := uninstallOf(t)
 	before := files(t, o.Root)
 	want := []string{
 		"/var/lib/kubelet/plugins/net.nadra.dev", "/var/lib/kubelet/plugins_registry/net.nadra.dev-reg.sock", "/var/lib/nadra", "/var/run/cdi/net.nadra.dev-gate_1.json",
 	}
-	look := Run(o)
+	look := Uninstall(o)
 	slices.Sort(look.Paths)
 	if diff := cmp.Diff(want, look.Paths); diff != "" || look.Removed || look.Error != "" || !slices.Equal(before, files(t, o.Root)) {
 		t.Errorf("looking: %+v\n%s", look, diff)
 	}
 	o.Remove = true
-	if done := Run(o); !done.Removed || done.Error != "" || len(done.Records) > 0 {
+	if done := Uninstall(o); !done.Removed || done.Error != "" || len(done.Records) > 0 {
 		t.Errorf("removing: %+v", done)
 	}
 	left := []string{"/run/cdi/gpu.json", "/var/lib/kubelet/plugins/gpu/dra.sock", "/var/lib/kubelet/plugins_registry/gpu-reg.sock"}
 	if diff := cmp.Diff(left, files(t, o.Root)); diff != "" {
 		t.Error(diff)
 	}
-	if again := Run(o); !again.Removed || again.Error != "" || len(again.Paths) > 0 {
+	if again := Uninstall(o); !again.Removed || again.Error != "" || len(again.Paths) > 0 {
 		t.Errorf("again: %+v", again)
 	}
 }
 
 // A record keeps all files.
 func TestRecordsKeep(t *testing.T) {
-	o := node(t)
+	o := uninstallOf(t)
 	o.Remove = true
 	store, _, err := checkpoint.Open(filepath.Join(o.Root, o.StateDir), "boot")
 	if err != nil {
@@ -98,7 +98,7 @@ func TestRecordsKeep(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := files(t, o.Root)
-	r := Run(o)
+	r := Uninstall(o)
 	if len(r.Records) != 1 || r.Records[0].PendingDEL || r.Records[0].Pod != "core/upf-0" || r.Records[0].Claim != "core/net" || r.Removed || !slices.Equal(before, files(t, o.Root)) {
 		t.Errorf("%+v", r)
 	}
@@ -106,7 +106,7 @@ func TestRecordsKeep(t *testing.T) {
 
 // A pending DEL is marked, because its pod is gone.
 func TestPendingDELKeeps(t *testing.T) {
-	o := node(t)
+	o := uninstallOf(t)
 	store, _, err := checkpoint.Open(filepath.Join(o.Root, o.StateDir), "boot")
 	if err != nil {
 		t.Fatal(err)
@@ -123,15 +123,15 @@ func TestPendingDELKeeps(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := Run(o)
+	r := Uninstall(o)
 	last := len(r.Records) - 1
 	if last < 0 || !r.Records[last].PendingDEL || !strings.Contains(r.Records[last].What, "no daemon") {
 		t.Errorf("%+v", r)
 	}
 }
 
-func TestDriverRuns(t *testing.T) {
-	o := node(t)
+func TestUninstallWhileDriverRuns(t *testing.T) {
+	o := uninstallOf(t)
 	o.Remove = true
 	dir, err := os.Open(filepath.Join(o.Root, o.StateDir))
 	if err == nil {
@@ -142,7 +142,7 @@ func TestDriverRuns(t *testing.T) {
 	}
 	defer dir.Close()
 	before := files(t, o.Root)
-	if r := Run(o); r.Removed || reason.In(r.Error) != reason.DriverRunning || !slices.Equal(before, files(t, o.Root)) {
+	if r := Uninstall(o); r.Removed || reason.In(r.Error) != reason.DriverRunning || !slices.Equal(before, files(t, o.Root)) {
 		t.Errorf("%+v", r)
 	}
 }

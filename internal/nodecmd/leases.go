@@ -1,4 +1,4 @@
-package cleanuphost
+package nodecmd
 
 import (
 	"encoding/json"
@@ -25,7 +25,8 @@ const lockFile = "lock"
 func (n *node) readLeases() {
 	var dirs []string
 	for _, parent := range n.LeaseDirs {
-		for _, e := range n.list(parent) {
+		networks, _ := n.list(parent)
+		for _, e := range networks {
 			if e.IsDir() {
 				dirs = append(dirs, filepath.Join(parent, e.Name()))
 			}
@@ -42,7 +43,8 @@ func (n *node) readLeases() {
 }
 
 func (n *node) readLeasesOf(dir string) {
-	for _, e := range n.list(dir) {
+	files, _ := n.list(dir)
+	for _, e := range files {
 		address, err := netip.ParseAddr(e.Name())
 		if err != nil {
 			continue // the lock, or the last address of a range

@@ -1,4 +1,4 @@
-package probehost
+package nodecmd
 
 import (
 	"context"
@@ -52,7 +52,7 @@ func podsTree(t *testing.T) string {
 	return tree(t, files)
 }
 
-func TestLookAtPods(t *testing.T) {
+func TestProbePods(t *testing.T) {
 	root := podsTree(t)
 	var asked []string
 	o := PodOptions{
@@ -64,7 +64,7 @@ func TestLookAtPods(t *testing.T) {
 	}
 	var got []probe.Pod
 	write := func(r probe.PodReport) error { got = append(got, r.Pod); return nil }
-	end, err := LookAtPods(t.Context(), o, write)
+	end, err := ProbePods(t.Context(), o, write)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,25 +89,25 @@ func TestLookAtPods(t *testing.T) {
 	}
 
 	got, o.UIDs = nil, []string{otherUID}
-	if _, err := LookAtPods(t.Context(), o, write); err != nil || len(got) != 1 || got[0].UID != otherUID {
+	if _, err := ProbePods(t.Context(), o, write); err != nil || len(got) != 1 || got[0].UID != otherUID {
 		t.Errorf("one pod: %+v, %v", got, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := LookAtPods(ctx, o, write); !errors.Is(err, context.Canceled) {
+	if _, err := ProbePods(ctx, o, write); !errors.Is(err, context.Canceled) {
 		t.Errorf("the error is %v", err)
 	}
 }
 
-// TestLookAtPodFails checks that a pod's report has what could not be read, and that a pod
+// TestProbePodFails checks that a pod's report has what could not be read, and that a pod
 // which ends meanwhile is left out.
-func TestLookAtPodFails(t *testing.T) {
+func TestProbePodFails(t *testing.T) {
 	root := podsTree(t)
 	o := PodOptions{Root: root, UIDs: []string{podUID}, VFs: func() ([]probe.VF, error) { return nil, nil }}
 	var got []probe.Pod
 	write := func(r probe.PodReport) error { got = append(got, r.Pod); return nil }
 	o.Inside = func(string) (probe.Pod, error) { return probe.Pod{}, errors.New("no right") }
-	if _, err := LookAtPods(t.Context(), o, write); err != nil {
+	if _, err := ProbePods(t.Context(), o, write); err != nil {
 		t.Fatal(err)
 	}
 	if len(got) != 1 || !cmp.Equal(got[0].Errors, []string{"no right"}) {
@@ -117,7 +117,7 @@ func TestLookAtPodFails(t *testing.T) {
 	o.Inside = func(string) (probe.Pod, error) {
 		return probe.Pod{}, errors.Join(errors.New("gone"), os.RemoveAll(filepath.Join(root, "proc/100")))
 	}
-	end, err := LookAtPods(t.Context(), o, write)
+	end, err := ProbePods(t.Context(), o, write)
 	if err != nil || len(got) != 0 || end.Count != 0 {
 		t.Errorf("a pod that ended: %+v, %+v, %v", got, end, err)
 	}
@@ -222,13 +222,6 @@ func TestVFsOf(t *testing.T) {
 	}
 	if _, err := vfsOf(all, func(string) (map[int]probe.VF, error) { return nil, errors.New("no answer") }); err == nil {
 		t.Error("a PF that does not answer is no error")
-	}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 

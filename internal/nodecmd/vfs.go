@@ -1,4 +1,4 @@
-package probehost
+package nodecmd
 
 import (
 	"fmt"
@@ -83,7 +83,3 @@ func settingsFrom(vf netlink.VfInfo) probe.VF {
 	}
 	return out
 }
-
-// VFs lists the host's virtual functions, with the settings that their physical functions
-// have for them. root is the host's root directory.
-func VFs(root string) ([]probe.VF, error) { return hostVFs(root)() }

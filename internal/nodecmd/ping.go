@@ -1,4 +1,4 @@
-package canarypod
+package nodecmd
 
 import (
 	"bytes"
@@ -19,10 +19,12 @@ import (
 	"golang.org/x/net/ipv6"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
+
+	"github.com/nadra-dev/nadra/internal/probe"
 )
 
-// Options control pings.
-type Options struct {
+// PingOptions control pings.
+type PingOptions struct {
 	// Interface is the interface to ping from; empty means any.
 	Interface string
 	// Count is the number of requests to an address, one after the other. Wait is the
@@ -36,9 +38,9 @@ type Options struct {
 // atOnce limits the number of addresses that are pinged at a time.
 const atOnce = 32
 
-// Run pings all targets, and returns the results in their order.
-func Run(ctx context.Context, o Options, targets []netip.Addr) (Pings, error) {
-	out := Pings{APIVersion: APIVersion, Kind: PingsKind, Pings: make([]Ping, len(targets))}
+// PingAll pings all targets, and returns the results in their order.
+func PingAll(ctx context.Context, o PingOptions, targets []netip.Addr) (probe.Pings, error) {
+	out := probe.Pings{APIVersion: probe.APIVersion, Kind: probe.PingsKind, Pings: make([]probe.Ping, len(targets))}
 	own, err := prefixes(o.Interface)
 	if err != nil {
 		return out, err
@@ -55,8 +57,8 @@ func Run(ctx context.Context, o Options, targets []netip.Addr) (Pings, error) {
 }
 
 // one pings an address.
-func (o Options) one(ctx context.Context, own []netip.Prefix, to netip.Addr) Ping {
-	out := Ping{Address: to.String()}
+func (o PingOptions) one(ctx context.Context, own []netip.Prefix, to netip.Addr) probe.Ping {
+	out := probe.Ping{Address: to.String()}
 	from, ok := source(own, to)
 	if !ok {
 		out.Error = fmt.Sprintf("%s has no address of the family of %s", o.Interface, to)
@@ -138,7 +140,7 @@ type conversation interface {
 }
 
 // request sends a request, and returns the time until its answer.
-func (o Options) request(c conversation, number int) (time.Duration, error) {
+func (o PingOptions) request(c conversation, number int) (time.Duration, error) {
 	payload := make([]byte, 16)
 	_, _ = rand.Read(payload) // never fails
 	began := time.Now()
@@ -180,7 +182,7 @@ func dialICMP(from, to netip.Addr) (conversation, error) {
 	return &pinger{socket, to}, nil
 }
 
-func (p *pinger) method() string { return ICMP }
+func (p *pinger) method() string { return probe.ICMP }
 func (p *pinger) close() error   { return p.socket.Close() }
 
 func (p *pinger) send(number int, payload []byte) error {
@@ -229,7 +231,7 @@ func dialUDP(ctx context.Context, from, to netip.Addr, port int) (conversation, 
 	return datagrams{c}, nil
 }
 
-func (d datagrams) method() string { return UDP }
+func (d datagrams) method() string { return probe.UDP }
 func (d datagrams) close() error   { return d.Close() }
 
 func (d datagrams) send(_ int, payload []byte) error {

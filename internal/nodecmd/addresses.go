@@ -1,4 +1,4 @@
-package cleanuphost
+package nodecmd
 
 import (
 	"errors"
@@ -13,17 +13,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// InUse is the set of addresses of network namespaces.
-type InUse map[netip.Addr]bool
+// inUse is the set of addresses of network namespaces.
+type inUse map[netip.Addr]bool
 
 // inode identifies a namespace.
 type inode struct{ dev, ino uint64 }
 
-// Addresses returns the addresses of all network namespaces of the host: of all processes,
+// usedAddresses returns the addresses of all network namespaces of the host: of all processes,
 // and of all namespaces that are mounted where container runtimes mount them. It returns an
 // error, too, if it could not read one of them. It needs SYS_ADMIN and SYS_PTRACE.
-func Addresses(root string) (InUse, error) {
-	out, seen := InUse{}, map[inode]bool{}
+func usedAddresses(root string) (inUse, error) {
+	out, seen := inUse{}, map[inode]bool{}
 	var errs []error
 	for _, pattern := range []string{"proc/[0-9]*/ns/net", "run/netns/*", "run/docker/netns/*"} {
 		paths, err := filepath.Glob(filepath.Join(root, pattern))
@@ -53,7 +53,7 @@ func gone(path string, err error) bool {
 }
 
 // addressesAt adds the addresses of the namespace at a path, unless it was read already.
-func addressesAt(path string, seen map[inode]bool, out InUse) error {
+func addressesAt(path string, seen map[inode]bool, out inUse) error {
 	var fsys unix.Statfs_t
 	if err := unix.Statfs(path, &fsys); err != nil {
 		return &fs.PathError{Op: "statfs", Path: path, Err: err}

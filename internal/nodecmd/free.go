@@ -1,4 +1,4 @@
-package cleanuphost
+package nodecmd
 
 import (
 	"context"

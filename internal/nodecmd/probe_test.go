@@ -1,4 +1,4 @@
-package probehost
+package nodecmd
 
 import (
 	"context"
@@ -81,15 +81,15 @@ func links() (map[string]inventory.Link, error) {
 	}, nil
 }
 
-func optionsFor(root string) Options {
-	return Options{
+func optionsFor(root string) ProbeOptions {
+	return ProbeOptions{
 		Root: root, NRISocket: "/var/run/nri/nri.sock", CDIDirs: []string{"/etc/cdi", "/var/run/cdi"},
 		BinDirs: []string{"/opt/cni/bin", "/usr/lib/cni"}, ConfDirs: []string{"/etc/cni/net.d"}, Links: links,
 	}
 }
 
-func TestLook(t *testing.T) {
-	got := Look(t.Context(), optionsFor(tree(t, aHost)))
+func TestProbe(t *testing.T) {
+	got := Probe(t.Context(), optionsFor(tree(t, aHost)))
 	got.NRI.Error = "" // of the file system
 	want := &probe.Report{
 		APIVersion: probe.APIVersion, Kind: probe.Kind, Kernel: "6.1.0-18-amd64", BootID: "b0",
@@ -120,10 +120,10 @@ func TestLook(t *testing.T) {
 	}
 }
 
-// TestLookAtNothing checks that a missing file is not an error, and an unreadable one is.
-func TestLookAtNothing(t *testing.T) {
+// TestProbeNothing checks that a missing file is not an error, and an unreadable one is.
+func TestProbeNothing(t *testing.T) {
 	o := optionsFor(tree(t, map[string]string{"opt/cni/bin": "a file"}))
-	got := Look(t.Context(), o)
+	got := Probe(t.Context(), o)
 	if len(got.Errors) != 1 || !strings.Contains(got.Errors[0], "/opt/cni/bin") {
 		t.Errorf("errors %q", got.Errors)
 	}
@@ -156,7 +156,7 @@ func TestNRIAnswers(t *testing.T) {
 	// It can come again. The runtime closes the connection before the probe has read all
 	// in some of so many tries.
 	for range 20 {
-		got := Look(t.Context(), o).NRI
+		got := Probe(t.Context(), o).NRI
 		want := probe.NRI{Socket: o.NRISocket, Found: true, Answers: true, Runtime: "test", RuntimeVersion: "v2.2.6", RequestTimeoutMillis: 61500}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("NRI (-want +got):\n%s", diff)
@@ -179,7 +179,7 @@ func TestNRISaysNothing(t *testing.T) {
 	o.NRISocket = "/run/nri/nri.sock"
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	got := Look(ctx, o).NRI
+	got := Probe(ctx, o).NRI
 	if !got.Found || got.Answers || got.Error == "" {
 		t.Errorf("NRI %+v", got)
 	}

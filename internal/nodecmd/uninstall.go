@@ -1,10 +1,8 @@
-// Package uninstallhost removes nadra's files from the node that it runs on.
-package uninstallhost
+package nodecmd
 
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -12,13 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nadra-dev/nadra/internal/orphan"
-	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/cniexec"
 )
 
-// Options control a run. All paths are the host's.
-type Options struct {
+// UninstallOptions control a run. All paths are the host's.
+type UninstallOptions struct {
 	// Root is the host's root directory as the process sees it.
 	Root string
 	// StateDir is the directory of nadra's state.
@@ -29,10 +26,10 @@ type Options struct {
 	Remove bool
 }
 
-// Run reports nadra's files and records on the node, and with Options.Remove removes the
+// Uninstall reports nadra's files and records on the node, and with UninstallOptions.Remove removes the
 // files. It removes nothing while the checkpoint has records: they are needed to detach
 // networks.
-func Run(o Options) orphan.Remains {
+func Uninstall(o UninstallOptions) orphan.Remains {
 	out := orphan.Remains{Records: []orphan.Record{}, Paths: []string{}}
 	if err := o.run(&out); err != nil {
 		out.Error = err.Error()
@@ -40,7 +37,7 @@ func Run(o Options) orphan.Remains {
 	return out
 }
 
-func (o Options) run(out *orphan.Remains) error {
+func (o UninstallOptions) run(out *orphan.Remains) error {
 	state, err := securejoin.SecureJoin(o.Root, o.StateDir)
 	if err != nil {
 		return err
@@ -58,7 +55,7 @@ func (o Options) run(out *orphan.Remains) error {
 	if !o.Remove || len(out.Records) > 0 {
 		return nil
 	}
-	release, err := lock(state)
+	release, _, err := lockState(state, unix.LOCK_EX)
 	if err != nil {
 		return err
 	}
@@ -87,9 +84,9 @@ func remove(path string) error {
 // records returns the checkpoint's records, pending DELs, and attachments that only the CNI
 // cache has.
 func records(state string) ([]orphan.Record, error) {
-	all, dels, err := checkpoint.Read(state)
+	all, dels, err := readCheckpoint(state)
 	if err != nil {
-		return nil, reason.Errorf(reason.CheckpointUnreadable, "reading nadra's checkpoint: %w: nadra's driver puts damaged files aside when it starts", err)
+		return nil, err
 	}
 	out := []orphan.Record{}
 	held := map[string]bool{}
@@ -131,7 +128,7 @@ func records(state string) ([]orphan.Record, error) {
 
 // paths returns the paths of existing files as the process sees them, by their paths in
 // the host.
-func (o Options) paths() (map[string]string, error) {
+func (o UninstallOptions) paths() (map[string]string, error) {
 	out := map[string]string{}
 	for _, pattern := range append([]string{o.StateDir}, o.Patterns...) {
 		dir, err := securejoin.SecureJoin(o.Root, filepath.Dir(pattern))
@@ -147,23 +144,4 @@ func (o Options) paths() (map[string]string, error) {
 		}
 	}
 	return out, nil
-}
-
-// lock locks the state directory. It fails while a driver runs.
-func lock(dir string) (release func(), err error) {
-	f, err := os.Open(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return func() {}, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	if errors.Is(err, unix.EWOULDBLOCK) {
-		err = reason.Errorf(reason.DriverRunning, "nadra's driver still runs on the node: delete its DaemonSet")
-	}
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return func() { f.Close() }, nil
 }

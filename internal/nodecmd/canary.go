@@ -1,4 +1,4 @@
-package canarypod
+package nodecmd
 
 import (
 	"context"
@@ -10,11 +10,13 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nadra-dev/nadra/internal/probe"
 )
 
 // Inspect lists the interfaces of the process' network namespace.
-func Inspect() (Inspection, error) {
-	out := Inspection{APIVersion: APIVersion, Kind: InspectionKind, Links: []Link{}}
+func Inspect() (probe.Inspection, error) {
+	out := probe.Inspection{APIVersion: probe.APIVersion, Kind: probe.InspectionKind, Links: []probe.Link{}}
 	all, err := net.Interfaces()
 	if err != nil {
 		return out, fmt.Errorf("listing interfaces: %w", err)
@@ -27,7 +29,7 @@ func Inspect() (Inspection, error) {
 		if err != nil {
 			return out, fmt.Errorf("listing addresses of %s: %w", i.Name, err)
 		}
-		l := Link{
+		l := probe.Link{
 			Name: i.Name, MAC: i.HardwareAddr.String(), MTU: i.MTU, Up: i.Flags&net.FlagUp != 0, Running: i.Flags&net.FlagRunning != 0,
 		}
 		for _, a := range addrs {

@@ -1,4 +1,4 @@
-package probehost
+package nodecmd
 
 import (
 	"context"
@@ -25,11 +25,11 @@ type PodOptions struct {
 	VFs func() ([]probe.VF, error)
 }
 
-// LookAtPods inspects the pods of the node, calls write with the report about each, and
+// ProbePods inspects the pods of the node, calls write with the report about each, and
 // returns the last line. It finds pods by the cgroups of their processes, so it needs
 // neither a container runtime nor nadra or Multus. What cannot be read is in the reports'
-// Errors. LookAtPods returns the error of write or of ctx.
-func LookAtPods(ctx context.Context, o PodOptions, write func(probe.PodReport) error) (probe.PodsReport, error) {
+// Errors. ProbePods returns the error of write or of ctx.
+func ProbePods(ctx context.Context, o PodOptions, write func(probe.PodReport) error) (probe.PodsReport, error) {
 	end := probe.PodsReport{APIVersion: probe.APIVersion, Kind: probe.PodsKind}
 	failed := func(doing string, err error) {
 		if err != nil {

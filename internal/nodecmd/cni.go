@@ -1,4 +1,4 @@
-package probehost
+package nodecmd
 
 import (
 	"io/fs"
@@ -30,7 +30,7 @@ func (l *inspection) plugins() {
 
 // mode returns the mode of the file at a path, or a directory's without a file.
 func (l *inspection) mode(path string) fs.FileMode {
-	inside, err := l.path(path)
+	inside, err := l.inside(path)
 	if err != nil {
 		return fs.ModeDir
 	}

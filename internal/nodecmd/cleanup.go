@@ -1,32 +1,27 @@
-// Package cleanuphost cleans up the node that it runs on, as package orphan decides. It
-// reads what is in use from the container runtime, the kernel and nadra's checkpoint. If
-// one of them does not answer, it frees nothing.
-package cleanuphost
+package nodecmd
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
-	securejoin "github.com/cyphar/filepath-securejoin"
 	"golang.org/x/sys/unix"
 
 	"github.com/nadra-dev/nadra/internal/orphan"
 	"github.com/nadra-dev/nadra/internal/probe"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
-	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/cniexec"
 )
 
-// Options control a run. All paths are the host's.
-type Options struct {
+// CleanupOptions control a cleanup. All paths are the host's.
+type CleanupOptions struct {
 	// Root is the host's root directory as the process sees it.
 	Root string
+	// NRISocket is the NRI socket of the container runtime.
+	NRISocket string
 	// StateDir is nadra's, RuntimeDir libcni's default, MultusDir Multus' cniDir.
 	StateDir, RuntimeDir, MultusDir string
 	BinDirs                         []string
@@ -40,12 +35,11 @@ type Options struct {
 	// DELTimeout limits a DEL.
 	DELTimeout time.Duration
 
-	// Sandboxes returns the IDs of the container runtime's sandboxes.
-	Sandboxes func(context.Context) ([]string, error)
-	// VFs returns the host's virtual functions.
-	VFs func() ([]probe.VF, error)
-	// Addresses returns the addresses of all network namespaces.
-	Addresses func() (InUse, error)
+	// For tests: the IDs of the container runtime's sandboxes, the host's virtual functions,
+	// and the addresses of all network namespaces. Nil means those of the host.
+	sandboxes func(context.Context) ([]string, error)
+	vfs       func() ([]probe.VF, error)
+	addresses func() (inUse, error)
 }
 
 // cache is a cache of libcni.
@@ -56,7 +50,8 @@ type cache struct {
 
 // node is one run.
 type node struct {
-	Options
+	CleanupOptions
+	host
 	report  orphan.NodeReport
 	facts   orphan.NodeFacts
 	runners map[orphan.Owner]*cniexec.Runner
@@ -69,14 +64,22 @@ type entry struct {
 	cniexec.Cached
 }
 
-// Run reports the node's orphans and, with Options.Apply, frees them. If the node cannot
-// be judged, the report has the reason.
-func Run(ctx context.Context, o Options) orphan.NodeReport {
+// Cleanup reports the node's orphans, as package orphan decides, and frees them if o.Apply is set. It reads
+// what is in use from the container runtime, the kernel and nadra's checkpoint. If one of
+// them does not answer, it frees nothing, and the report has the reason.
+func Cleanup(ctx context.Context, o CleanupOptions) orphan.NodeReport {
+	if o.sandboxes == nil {
+		o.sandboxes = func(ctx context.Context) ([]string, error) { return listSandboxes(ctx, o.Root, o.NRISocket) }
+		o.vfs = hostVFs(o.Root)
+		o.addresses = func() (inUse, error) { return usedAddresses(o.Root) }
+	}
 	n := &node{
-		Options: o, report: orphan.NodeReport{Sandboxes: []string{}, Orphans: []orphan.Orphan{}},
+		CleanupOptions: o, host: host{root: o.Root}, report: orphan.NodeReport{Sandboxes: []string{}, Orphans: []orphan.Orphan{}},
 		runners: map[orphan.Owner]*cniexec.Runner{}, cached: map[string]entry{},
 	}
-	if err := n.readFacts(ctx); err != nil {
+	err := n.readFacts(ctx)
+	n.report.Errors = n.errors
+	if err != nil {
 		n.report.Refused = err.Error()
 		return n.report
 	}
@@ -106,18 +109,18 @@ func (n *node) readFacts(ctx context.Context) error {
 	}
 	n.readNotes()
 	n.readLeases()
-	if err := n.readCheckpoint(); err != nil {
+	if err := n.readRecords(); err != nil {
 		return err
 	}
-	vfs, err := n.VFs()
+	vfs, err := n.vfs()
 	n.failed("listing virtual functions", err)
 	n.facts.VFs = vfs
-	inUse, err := n.Addresses()
+	inUse, err := n.addresses()
 	if err != nil {
 		n.facts.Incomplete = err.Error()
 	}
 	n.facts.InUse = inUse
-	ids, err := n.Sandboxes(ctx)
+	ids, err := n.sandboxes(ctx)
 	if err != nil {
 		return reason.Errorf(reason.SandboxesUnknown, "%w: enable NRI in the container runtime, or clean up this node by hand", err)
 	}
@@ -127,26 +130,6 @@ func (n *node) readFacts(ctx context.Context) error {
 	}
 	n.report.Sandboxes = append(n.report.Sandboxes, ids...)
 	return nil
-}
-
-// failed adds an error to the report, unless a file does not exist.
-func (n *node) failed(doing string, err error) {
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		n.report.Errors = append(n.report.Errors, fmt.Sprintf("%s: %v", doing, err))
-	}
-}
-
-// inside returns a path of the host as the process sees it.
-func (n *node) inside(path string) (string, error) { return securejoin.SecureJoin(n.Root, path) }
-
-func (n *node) list(path string) []fs.DirEntry {
-	inside, err := n.inside(path)
-	var entries []fs.DirEntry
-	if err == nil {
-		entries, err = os.ReadDir(inside)
-	}
-	n.failed("listing "+path, err)
-	return entries
 }
 
 // readCache reads a cache of libcni. It does not create a missing one.
@@ -179,7 +162,8 @@ func (n *node) readCache(c cache) error {
 
 // readNotes reads the names of Multus' files, which are sandbox IDs.
 func (n *node) readNotes() {
-	for _, e := range n.list(n.MultusDir) {
+	entries, _ := n.list(n.MultusDir)
+	for _, e := range entries {
 		info, err := e.Info()
 		if err != nil || !info.Mode().IsRegular() || !isID(e.Name()) {
 			continue
@@ -191,16 +175,15 @@ func (n *node) readNotes() {
 // isID reports whether a name is a sandbox ID in the format of container runtimes.
 func isID(name string) bool { return len(name) == 64 && strings.Trim(name, "0123456789abcdef") == "" }
 
-// readCheckpoint reads the sandboxes and functions in nadra's checkpoint. It fails if a
-// record is damaged, because that may be the record of anything on the node.
-func (n *node) readCheckpoint() error {
+// readRecords reads the sandboxes and functions in nadra's checkpoint.
+func (n *node) readRecords() error {
 	dir, err := n.inside(n.StateDir)
 	if err != nil {
 		return err
 	}
-	records, dels, err := checkpoint.Read(dir)
+	records, dels, err := readCheckpoint(dir)
 	if err != nil {
-		return reason.Errorf(reason.CheckpointUnreadable, "reading nadra's checkpoint: %w: nadra's driver puts damaged files aside when it starts", err)
+		return err
 	}
 	for _, d := range dels {
 		records = append(records, d.Record)
@@ -220,20 +203,13 @@ func (n *node) readCheckpoint() error {
 
 // locked reports whether a driver holds the state directory.
 func locked(dir string) (bool, error) {
-	f, err := os.Open(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("checking whether nadra's driver runs: %w", err)
-	}
-	defer f.Close()
-	err = unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB)
+	release, held, err := lockState(dir, unix.LOCK_SH)
 	switch {
-	case errors.Is(err, unix.EWOULDBLOCK):
+	case held:
 		return true, nil
 	case err != nil:
 		return false, fmt.Errorf("checking whether nadra's driver runs: %w", err)
 	}
+	release()
 	return false, nil
 }

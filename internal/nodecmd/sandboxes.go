@@ -1,4 +1,4 @@
-package probehost
+package nodecmd
 
 import (
 	"context"
@@ -29,9 +29,9 @@ func (g guest) PostUpdateContainer(context.Context, *nri.PodSandbox, *nri.Contai
 	return nil
 }
 
-// Sandboxes returns the IDs of all sandboxes that the container runtime knows, by NRI.
+// listSandboxes returns the IDs of all sandboxes that the container runtime knows, by NRI.
 // root is the host's root directory, and socket a path in it.
-func Sandboxes(ctx context.Context, root, socket string) ([]string, error) {
+func listSandboxes(ctx context.Context, root, socket string) ([]string, error) {
 	inside, err := securejoin.SecureJoin(root, socket)
 	if err != nil {
 		return nil, fmt.Errorf("asking the container runtime by NRI: %w", err)

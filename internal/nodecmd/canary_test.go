@@ -1,4 +1,4 @@
-package canarypod
+package nodecmd
 
 import (
 	"context"
@@ -12,6 +12,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/nadra-dev/nadra/internal/probe"
 )
 
 func must(t *testing.T, err error) {
@@ -20,11 +22,6 @@ func must(t *testing.T, err error) {
 		t.Fatal(err)
 	}
 }
-
-// init keeps the tests off the process' first thread, where only TestMain runs: a
-// thread that enters a namespace is never used again, but the first one cannot
-// end, and /proc/self would show its namespace from then on.
-func init() { runtime.LockOSThread() }
 
 // alone puts the test's thread into a network namespace of its own, in which
 // lo is up and net1 has addresses. What the thread opens stays there; what the
@@ -67,11 +64,11 @@ const (
 )
 
 // one pings an address twice.
-func one(t *testing.T, to string, wait time.Duration) Ping {
+func one(t *testing.T, to string, wait time.Duration) probe.Ping {
 	t.Helper()
 	own, err := prefixes("net1")
 	must(t, err)
-	options := Options{Interface: "net1", Count: 2, Wait: wait, Port: Port}
+	options := PingOptions{Interface: "net1", Count: 2, Wait: wait, Port: probe.CanaryPort}
 	return options.one(t.Context(), own, netip.MustParseAddr(to))
 }
 
@@ -92,7 +89,7 @@ func TestInspect(t *testing.T) {
 func TestPing(t *testing.T) {
 	alone(t, "0 2147483647")
 	got := one(t, "10.66.0.3", answered)
-	if got.Method != ICMP || got.Sent != 2 || got.Received != 2 || got.MedianMicros < 1 || got.Error != "" {
+	if got.Method != probe.ICMP || got.Sent != 2 || got.Received != 2 || got.MedianMicros < 1 || got.Error != "" {
 		t.Errorf("ping %+v", got)
 	}
 	// Nobody has this address: the interface's other end does not answer ARP.
@@ -111,14 +108,14 @@ func TestPing(t *testing.T) {
 // If ICMP is not permitted, the other canary answers by UDP.
 func TestPingByUDP(t *testing.T) {
 	alone(t, "1 0")
-	if got := one(t, "10.66.0.3", unanswered); got.Method != UDP || got.Received != 0 || got.Error != "" {
+	if got := one(t, "10.66.0.3", unanswered); got.Method != probe.UDP || got.Received != 0 || got.Error != "" {
 		t.Errorf("no listener: %+v", got)
 	}
 	socket, err := net.ListenPacket("udp", "10.66.0.3:47763")
 	must(t, err)
 	done := make(chan struct{})
 	go func() { answer(socket); close(done) }()
-	if got := one(t, "10.66.0.3", answered); got.Method != UDP || got.Received != 2 {
+	if got := one(t, "10.66.0.3", answered); got.Method != probe.UDP || got.Received != 2 {
 		t.Errorf("ping %+v", got)
 	}
 	must(t, socket.Close())
@@ -149,8 +146,8 @@ func TestSource(t *testing.T) {
 }
 
 // Answers come in the order of the targets.
-func TestRun(t *testing.T) {
-	got, err := Run(t.Context(), Options{Interface: "absent", Count: 1, Wait: time.Millisecond}, []netip.Addr{netip.MustParseAddr("10.0.0.2"), netip.MustParseAddr("10.0.0.1")})
+func TestPingAll(t *testing.T) {
+	got, err := PingAll(t.Context(), PingOptions{Interface: "absent", Count: 1, Wait: time.Millisecond}, []netip.Addr{netip.MustParseAddr("10.0.0.2"), netip.MustParseAddr("10.0.0.1")})
 	if err != nil || len(got.Pings) != 2 || got.Pings[0].Address != "10.0.0.2" || got.Pings[1].Error == "" {
 		t.Errorf("pings %+v, %v", got, err)
 	}

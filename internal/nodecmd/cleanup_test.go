@@ -1,4 +1,4 @@
-package cleanuphost
+package nodecmd
 
 import (
 	"context"
@@ -28,20 +28,20 @@ func id(digit string) string { return strings.Repeat(digit, 64) }
 type machine struct {
 	*testing.T
 	dir string
-	Options
+	CleanupOptions
 }
 
 func newMachine(t *testing.T) *machine {
 	m := &machine{T: t, dir: t.TempDir()}
-	m.Options = Options{
+	m.CleanupOptions = CleanupOptions{
 		Root: "/", StateDir: m.dir + "/nadra", RuntimeDir: m.dir + "/cni", MultusDir: m.dir + "/cni/multus", BinDirs: []string{m.dir + "/bin"},
 		LeaseDirs:  []string{m.dir + "/cni/networks"},
 		Policy:     orphan.NodePolicy{OlderThan: time.Minute, Dirs: []string{m.dir + "/cni/networks/blue"}},
 		DELTimeout: time.Minute,
 		Ready:      func() error { return nil },
-		Sandboxes:  func(context.Context) ([]string, error) { return []string{id("1")}, nil },
-		VFs:        func() ([]probe.VF, error) { return nil, nil },
-		Addresses:  func() (InUse, error) { return InUse{}, nil },
+		sandboxes:  func(context.Context) ([]string, error) { return []string{id("1")}, nil },
+		vfs:        func() ([]probe.VF, error) { return nil, nil },
+		addresses:  func() (inUse, error) { return inUse{}, nil },
 	}
 	m.write("bin/sample", plugin, 0)
 	if err := os.Chmod(m.dir+"/bin/sample", 0o755); err != nil {
@@ -93,7 +93,7 @@ func (m *machine) calls() string {
 	return string(text)
 }
 
-func TestRun(t *testing.T) {
+func TestCleanup(t *testing.T) {
 	m := newMachine(t)
 	const leases = "cni/networks/blue/"
 	gone := m.write(leases+"10.0.0.2", id("2")+"\r\nnet1", time.Hour)
@@ -111,7 +111,7 @@ func TestRun(t *testing.T) {
 	want := map[string]orphan.Action{
 		gone: orphan.Release, six: orphan.Release, foreign: orphan.None, lost: orphan.DEL, runtimes: orphan.None, note: orphan.Delete,
 	}
-	found := Run(t.Context(), m.Options)
+	found := Cleanup(t.Context(), m.CleanupOptions)
 	same(t, "found", want, actions(found))
 	for _, path := range all {
 		if !m.there(path) {
@@ -123,7 +123,7 @@ func TestRun(t *testing.T) {
 	}
 
 	m.Apply = true
-	freed := Run(t.Context(), m.Options)
+	freed := Cleanup(t.Context(), m.CleanupOptions)
 	for _, o := range freed.Orphans {
 		if o.Done != (o.Action != orphan.None) || o.Error != "" {
 			t.Errorf("not freed: %+v", o)
@@ -146,7 +146,7 @@ func TestDELFails(t *testing.T) {
 	entry := m.cache("cni/multus", id("2"), "")
 	note := m.write("cni/multus/"+id("2"), "[]", time.Hour)
 	lease := m.write("cni/networks/blue/10.0.0.2", id("2"), time.Hour)
-	r := Run(t.Context(), m.Options)
+	r := Cleanup(t.Context(), m.CleanupOptions)
 	if !m.there(entry) || !m.there(note) || m.there(lease) {
 		t.Errorf("%+v", r)
 	}
@@ -163,7 +163,7 @@ func TestRefused(t *testing.T) {
 		want   reason.Code
 	}{
 		"the runtime does not answer": {func(m *machine) {
-			m.Sandboxes = func(context.Context) ([]string, error) { return nil, errors.New("connection refused") }
+			m.sandboxes = func(context.Context) ([]string, error) { return nil, errors.New("connection refused") }
 		}, reason.SandboxesUnknown},
 		"a record is damaged": {func(m *machine) { m.write("nadra/claims/c.json", "{", time.Hour) }, reason.CheckpointUnreadable},
 	} {
@@ -172,7 +172,7 @@ func TestRefused(t *testing.T) {
 			m.Apply = true
 			lease := m.write("cni/networks/blue/10.0.0.2", id("2"), time.Hour)
 			tt.change(m)
-			if r := Run(t.Context(), m.Options); reason.In(r.Refused) != tt.want || len(r.Orphans) > 0 || !m.there(lease) {
+			if r := Cleanup(t.Context(), m.CleanupOptions); reason.In(r.Refused) != tt.want || len(r.Orphans) > 0 || !m.there(lease) {
 				t.Errorf("%+v", r)
 			}
 		})
@@ -191,11 +191,11 @@ func TestDriverRuns(t *testing.T) {
 	if err := unix.Flock(int(driver.Fd()), unix.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
-	same(t, "while it runs", map[string]orphan.Action{entry: orphan.None}, actions(Run(t.Context(), m.Options)))
+	same(t, "while it runs", map[string]orphan.Action{entry: orphan.None}, actions(Cleanup(t.Context(), m.CleanupOptions)))
 	if err := unix.Flock(int(driver.Fd()), unix.LOCK_UN); err != nil {
 		t.Fatal(err)
 	}
-	same(t, "afterwards", map[string]orphan.Action{entry: orphan.DEL}, actions(Run(t.Context(), m.Options)))
+	same(t, "afterwards", map[string]orphan.Action{entry: orphan.DEL}, actions(Cleanup(t.Context(), m.CleanupOptions)))
 }
 
 // An address that was assigned to another sandbox meanwhile is not released.
