@@ -8,7 +8,6 @@ import (
 	"time"
 
 	nri "github.com/containerd/nri/pkg/api"
-	nrilog "github.com/containerd/nri/pkg/log"
 	"github.com/containerd/nri/pkg/stub"
 	"k8s.io/klog/v2"
 
@@ -149,30 +148,4 @@ func (m *measuredHooks) StopPodSandbox(ctx context.Context, pod *nri.PodSandbox)
 func (m *measuredHooks) RemovePodSandbox(ctx context.Context, pod *nri.PodSandbox) error {
 	defer m.done(metrics.RemovePodSandbox, time.Now())
 	return m.hooks.RemovePodSandbox(ctx, pod)
-}
-
-// nriLogger writes the log of the NRI stub to the driver's log. The stub's information is about
-// its own start, which hooks.Synchronize logs better.
-type nriLogger struct{ klog.Logger }
-
-var _ nrilog.Logger = nriLogger{}
-
-// Debugf logs at level 4.
-func (l nriLogger) Debugf(_ context.Context, format string, args ...any) {
-	l.V(4).Info(fmt.Sprintf(format, args...))
-}
-
-// Infof logs at level 2.
-func (l nriLogger) Infof(_ context.Context, format string, args ...any) {
-	l.V(2).Info(fmt.Sprintf(format, args...))
-}
-
-// Warnf logs at level 0.
-func (l nriLogger) Warnf(_ context.Context, format string, args ...any) {
-	l.Info(fmt.Sprintf(format, args...))
-}
-
-// Errorf logs an error.
-func (l nriLogger) Errorf(_ context.Context, format string, args ...any) {
-	l.Error(nil, fmt.Sprintf(format, args...))
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -142,11 +143,20 @@ func plant(t *testing.T, key, value string) *Bundle {
 	head := "I1122 10:11:12.000000       1 attach.go:12] "
 	b.AddLog("a.log", "a log", strings.Join([]string{
 		head + `"Attached" pod="shop/web" err=` + v + ` ` + key + `=` + v, head + `"Attached" err=<`, "\t" + value, " > pod=" + v + " network=\"shop/blue\"", head + `"Attached" pod="shop/web" ` + key + "=" + value,
-		head + value, head + `"` + value + `=" pod="` + "\\" + `"` + v, head + `"Attached" pods=["` + value + `=" "b"]`, value, key + "=" + value, `{"msg":` + v + `}`, "panic: " + value, "main.attach(" + v + ")", "main.attach({0xc000, 0x4})", strings.Replace(head, "attach", "nrilog", 1) + v,
+		head + value, head + `"` + value + `=" pod="` + "\\" + `"` + v, head + `"Attached" pods=["` + value + `=" "b"]`, value, key + "=" + value, `{"msg":` + v + `}`, "panic: " + value, "main.attach(" + v + ")", "main.attach({0xc000, 0x4})", strings.Replace(head, "attach.go", ofLibrary, 1) + v,
 	}, "\n"), "")
 	b.AddMetrics("a.prom", "metrics", "nadra_devices{"+strings.ReplaceAll(key, " ", "")+"="+v+",node=\"n1\",plugin="+quote(t, "="+value)+"} 3\n# HELP "+value+"\n"+value+" 1\nother{node="+v+"} 1\n", "")
 	b.AddGap("metrics", "reading: "+value, "a right")
 	return b
+}
+
+// TestLibraryLogsHaveTheirFile checks that the file by whose name lines of the runtime's library are reduced has their
+// logger.
+func TestLibraryLogsHaveTheirFile(t *testing.T) {
+	source, err := os.ReadFile("../../../pkg/driver/" + ofLibrary)
+	if err != nil || !strings.Contains(string(source), "func (l nriLogger) Infof(") {
+		t.Errorf("%s of the driver has no logger of the library: %v", ofLibrary, err)
+	}
 }
 
 // TestNoSecret plants each of the secrets everywhere, and looks for it in the archive.

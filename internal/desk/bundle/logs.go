@@ -21,6 +21,9 @@ var (
 	label  = regexp.MustCompile(`([a-z_]+)="((?:[^"\\]|\\.)*)"`)
 )
 
+// ofLibrary is the driver's file that logs texts of the runtime's library, which are no constants of nadra.
+const ofLibrary = "nrilog.go"
+
 // log reduces a log of klog, line by line.
 func (r *reducer) log(text string) string {
 	var out strings.Builder
@@ -48,7 +51,7 @@ func (r *reducer) line(line string) string {
 		return head[0] + r.message(rest)
 	}
 	rest = rest[len(message):]
-	if !plain.MatchString(message) || head[1] == "nrilog.go" { // texts of the runtime's library
+	if !plain.MatchString(message) || head[1] == ofLibrary {
 		message = strconv.Quote(r.message(message))
 	}
 	return head[0] + message + r.pairs(rest)
