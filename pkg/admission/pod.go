@@ -214,7 +214,7 @@ func (a admitted) convert() Decision {
 			return refused(reason.Errorf(reason.ObjectNotRead, "reading the pod: %w", err))
 		}
 		if without != "" && len(reasons) == 0 {
-			result.Findings = withoutPlugins(result.Findings)
+			result.Findings = ofAnnotation(result.Findings)
 		}
 		if len(reasons) == 0 && a.unserved(result.Findings) {
 			return a.leaveUnserved(result.Findings)
@@ -229,7 +229,7 @@ func (a admitted) convert() Decision {
 		d = Decision{Outcome: Untouched, Warnings: warnings(result.Findings)}
 		if without != "" {
 			d.Warnings = append([]string{without}, d.Warnings[:min(len(d.Warnings), maxWarnings-1)]...)
-			d.Edits = a.annotatedAlone()
+			d.Edits = a.annotatedAlone(result.Edits)
 		} else {
 			d.Templates, d.Edits = result.Templates, append(result.Edits, onePodInfo(a.pod)...)
 		}

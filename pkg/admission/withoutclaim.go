@@ -42,9 +42,13 @@ func (a admitted) withoutClaim(selections []attachment.Selection) (warning strin
 // label with an unknown value: the pod could wait forever for a scheduler that does not know claims.
 func (a admitted) claimsPolicy() (by string, never bool, refusals []string) {
 	if a.lookups.NamespaceLabels != nil {
-		value, labelled := a.lookups.NamespaceLabels(a.namespace)[v1alpha1.ClaimsLabel]
+		labels := a.lookups.NamespaceLabels(a.namespace)
+		value, labelled := labels[v1alpha1.ClaimsLabel]
 		by = fmt.Sprintf("label %s=%s of namespace %s", v1alpha1.ClaimsLabel, value, a.namespace)
-		switch {
+		switch unclaimed := labels[v1alpha1.UnclaimedLabel]; {
+		case value == v1alpha1.ClaimsNever && (unclaimed == "refuse" || unclaimed == "allow"):
+			return by, false, []string{fmt.Sprintf("%s: with label %s=%s nadra attaches no networks without a claim: remove one of the labels.",
+				by, v1alpha1.UnclaimedLabel, unclaimed)}
 		case value == v1alpha1.ClaimsNever, value == v1alpha1.ClaimsAlways:
 			return by, value == v1alpha1.ClaimsNever, nil
 		case labelled:
@@ -56,13 +60,19 @@ func (a admitted) claimsPolicy() (by string, never bool, refusals []string) {
 }
 
 // annotatedAlone returns the edits of a pod whose networks its annotation alone requests: it requires the
-// driver, and a node of nadra's unless its node is decided or each node has nadra.
-func (a admitted) annotatedAlone() []translate.Edit {
+// driver, and, unless its node is decided, the nodes that its networks select among nadra's. converted are the
+// edits that the pod would get with a claim.
+func (a admitted) annotatedAlone(converted []translate.Edit) []translate.Edit {
 	edits := requireDriver(a.pod)
-	if a.server.Node == "" && !a.options.BesideMultus {
+	if a.server.Node != "" {
+		return edits
+	}
+	if !a.options.BesideMultus {
 		edits = append(edits, require(a.pod, ownedBy(corev1.NodeSelectorOpIn))...)
 	}
-	return edits
+	return append(edits, slices.DeleteFunc(slices.Clone(converted), func(e translate.Edit) bool {
+		return len(e.Path) < 2 || e.Path[0] != "spec" || e.Path[1] != "nodeSelector"
+	})...)
 }
 
 // requireDriver returns the edit that makes the container runtime refuse the pod's containers while the
@@ -111,9 +121,9 @@ func (a admitted) ofPlugin(pool string) bool {
 	return server == translate.PoolOfPlugin || server == translate.PoolOfNobody
 }
 
-// withoutPlugins returns findings without those about pools that nadra does not serve.
-func withoutPlugins(findings []translate.Finding) []translate.Finding {
+// ofAnnotation returns findings without those about claims, and about pools that nadra does not serve.
+func ofAnnotation(findings []translate.Finding) []translate.Finding {
 	return slices.DeleteFunc(findings, func(f translate.Finding) bool {
-		return f.Code == translate.PoolUnserved || f.Code == translate.PoolsNotServedUser
+		return f.Code == translate.PoolUnserved || f.Code == translate.PoolsNotServedUser || f.Code == translate.KueueMapping
 	})
 }

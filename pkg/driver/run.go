@@ -81,7 +81,7 @@ func (d *Driver) serve(ctx context.Context) error {
 		}
 	}
 	g.Go(func() error { d.watch.informer.RunWithContext(ctx); return nil })
-	g.Go(func() error { d.policies.run(ctx); return nil })
+	g.Go(func() error { return d.policies.run(ctx, d.unclaimed.reconsider) })
 	hardware, err := d.load(ctx, g.Go)
 	if err != nil {
 		return err

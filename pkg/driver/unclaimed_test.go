@@ -312,12 +312,34 @@ func TestNamespacesHavePolicies(t *testing.T) {
 		p := newNamespacePolicies(nodeClient(t, objects...), tt.node)
 		ctx, stop := context.WithCancel(t.Context())
 		var running sync.WaitGroup
-		running.Go(func() { p.run(ctx) })
+		changed := make(chan bool, len(labels))
+		running.Go(func() { _ = p.run(ctx, func() { changed <- true }) })
 		p.wait(ctx)
+		<-changed
 		drivertest.Same(t, tt.namespace, tt.want, p.of(tt.namespace))
 		stop()
 		running.Wait()
 	}
+}
+
+// TestPolicyComesLate checks that a pod whose sandbox has begun before its namespace's policy was known gets its networks.
+func TestPolicyComesLate(t *testing.T) {
+	allows := setup{cfg: func(c *Config) { c.Ownership = Ownership{Unclaimed: AllowUnclaimed} }}
+	inWorldWith(t, allows, blueConf, func(t *testing.T, w *world) {
+		pod := asking("solo", "blue")
+		w.knows(t, "solo-uid", pod.Annotations)
+		if err := w.RunPodSandbox(t.Context(), pod); err != nil {
+			t.Fatal(err)
+		}
+		drivertest.Same(t, "phases before", map[string]checkpoint.Phase{}, w.phasesOfSolo())
+		namespace := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: pod.Namespace}}
+		if err := w.Driver.policies.claimless.GetStore().Add(namespace); err != nil {
+			t.Fatal(err)
+		}
+		w.Driver.unclaimed.reconsider()
+		synctest.Wait()
+		drivertest.Same(t, "phases", map[string]checkpoint.Phase{"net1": checkpoint.Attached}, w.phasesOfSolo())
+	})
 }
 
 // TestAnnotationStaysInItsNamespaces checks that, with namespace isolation, neither the annotation of a pod without a

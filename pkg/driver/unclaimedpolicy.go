@@ -3,6 +3,7 @@ package driver
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"path"
 	"slices"
 	"sync"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/background"
 )
 
 // UnclaimedPolicy is what happens on a node of nadra's to new pods that name networks by
@@ -67,14 +69,31 @@ func newNamespacePolicies(client metadata.Interface, node UnclaimedPolicy) *name
 	return p
 }
 
-// run watches until ctx ends.
-func (p *namespacePolicies) run(ctx context.Context) {
+// run watches until ctx ends. It calls changed after policies were read or have changed: a sandbox may have begun
+// before its namespace's policy was known.
+func (p *namespacePolicies) run(ctx context.Context, changed func()) error {
+	trigger := background.NewTrigger()
+	set := func(any) { trigger.Set() }
+	handler := cache.ResourceEventHandlerFuncs{AddFunc: set, UpdateFunc: func(_, _ any) { trigger.Set() }, DeleteFunc: set}
 	var watches sync.WaitGroup
-	watches.Go(func() { p.labelled.RunWithContext(ctx) })
-	if p.claimless != nil {
-		watches.Go(func() { p.claimless.RunWithContext(ctx) })
+	defer watches.Wait()
+	for _, informer := range []cache.SharedIndexInformer{p.labelled, p.claimless} {
+		if informer == nil {
+			continue
+		}
+		if _, err := informer.AddEventHandler(handler); err != nil {
+			return fmt.Errorf("watching namespaces: %w", err)
+		}
+		watches.Go(func() { informer.RunWithContext(ctx) })
 	}
-	watches.Wait()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-trigger.C():
+			changed()
+		}
+	}
 }
 
 // wait returns when the namespaces were read, or after ownerWait: until then the node's policy counts for all pods,

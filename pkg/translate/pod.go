@@ -93,15 +93,15 @@ func (r *request) plan() plan {
 	out.attaches = true
 	queue := r.pod.queue()
 	templates, err := r.templates(devices, queue != "")
-	if err == nil && queue == "" {
-		// A pod has no label of the Job in a queue whose template was converted.
-		if queued, err := r.templates(devices, true); err == nil && r.refersTo(queued) {
-			templates = queued
-		}
+	if err == nil && queue == "" && r.ofQueue() {
+		templates, err = r.templates(devices, true)
 	}
 	if err != nil {
 		r.add(Contradiction, r.path(), r.at(), "%s", reason.Message(err))
 		return out
+	}
+	if claims := len(templates) + len(devices.claims); claims > v1alpha1.MaxPodClaims {
+		r.add(LimitExceeded, r.path(), r.at(), "the networks need %d claims, and the pod has %d others, more than %d together", len(templates), len(devices.claims), v1alpha1.MaxPodClaims)
 	}
 	switch {
 	case queue != "":
@@ -124,15 +124,23 @@ func (r *request) templates(devices *deviceSources, queued bool) ([]*resourceapi
 	return templatesFor(r.selections, devices.expressions(queued), most, r.object.ref.Namespace)
 }
 
-// refersTo reports whether the pod's claims of a conversion are those of the templates.
-func (r *request) refersTo(templates []*resourceapi.ResourceClaimTemplate) bool {
-	var made []string
+// ofQueue reports whether the pod's claims are those of a Job that waits in a queue: the pod lacks its label. Each
+// requests one device of the class of all devices.
+func (r *request) ofQueue() bool {
+	found := false
 	for _, item := range items(get(r.pod.template, "spec", "resourceClaims")) {
-		if name := str(get(item, "resourceClaimTemplateName")); MadeTemplate(name) {
-			made = append(made, name)
+		name := str(get(item, "resourceClaimTemplateName"))
+		if !MadeTemplate(name) {
+			continue
 		}
+		t := r.env.template(r.object.ref.Namespace, name)
+		if t == nil || len(t.Spec.Devices.Requests) != 1 || t.Spec.Devices.Requests[0].Exactly == nil ||
+			t.Spec.Devices.Requests[0].Exactly.DeviceClassName != v1alpha1.DriverName {
+			return false
+		}
+		found = true
 	}
-	return slices.EqualFunc(made, templates, func(name string, t *resourceapi.ResourceClaimTemplate) bool { return name == t.Name })
+	return found
 }
 
 // edits returns the edits that convert the pod, nil if a finding blocks.

@@ -201,7 +201,7 @@ var rules = []Rule{
 		QuotaOldName, Warning, "A quota limits the old resource",
 		"A ResourceQuota limits a resource from which networks draw.",
 		"Devices of claims do not count under that name.",
-		"Add a quota for the network's DeviceClass: <class>.deviceclass.resource.k8s.io/devices.",
+		"Add a quota for the network's DeviceClass, <class>.deviceclass.resource.k8s.io/devices, and one for " + v1alpha1.DriverName + ", by which claims may request any network, as those of workloads with a queue of Kueue do.",
 	},
 	{
 		KueueOldName, Warning, "A Kueue queue covers the old resource",
