@@ -109,24 +109,7 @@ func listLinks(ns netns.NsHandle) ([]netlink.Link, error) {
 	}
 	defer socket.Close()
 	return inventory.Whole(func() ([]netlink.Link, error) {
-		const skipStatistics = 1 << 3 // RTEXT_FILTER_SKIP_STATS
-		request := nl.NewNetlinkRequest(unix.RTM_GETLINK, unix.NLM_F_DUMP)
-		request.Sockets = map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: {Socket: socket}}
-		request.AddData(nl.NewIfInfomsg(unix.AF_UNSPEC))
-		request.AddData(nl.NewRtAttr(unix.IFLA_EXT_MASK, nl.Uint32Attr(skipStatistics)))
-		messages, err := request.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWLINK)
-		if err != nil {
-			return nil, err
-		}
-		out := make([]netlink.Link, 0, len(messages))
-		for _, m := range messages {
-			l, err := netlink.LinkDeserialize(nil, m)
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, l)
-		}
-		return out, nil
+		return inventory.LinkList(map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: {Socket: socket}})
 	})
 }
 

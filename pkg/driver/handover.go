@@ -47,8 +47,8 @@ const (
 type successor struct {
 	dir  string
 	self succession.Driver
-	// begin does what needs the directory, once the driver has it, and starts what then runs. tryBegin returns the error with which begin
-	// would fail; the other driver goes on meanwhile.
+	// begin does what needs the directory, once the driver has it, and starts what then runs. tryBegin returns the
+	// error with which begin would fail; the other driver goes on meanwhile.
 	begin    func(ctx context.Context, start func(func() error)) error
 	tryBegin func() error
 	// fail ends the driver.

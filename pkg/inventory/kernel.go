@@ -43,7 +43,7 @@ func HostKernel() Kernel {
 
 // hostLinks lists the host's interfaces by name.
 func hostLinks() (map[string]Link, error) {
-	links, err := Whole(linkList)
+	links, err := Whole(func() ([]netlink.Link, error) { return LinkList(nil) })
 	if err != nil {
 		return nil, fmt.Errorf("listing network interfaces: %w", err)
 	}
@@ -80,12 +80,13 @@ func Whole[T any](list func() ([]T, error)) ([]T, error) {
 	}
 }
 
-// linkList lists the interfaces without the details of their VFs, which package netlink
-// requests: for a card with some 200 VFs they do not fit into a message, and the kernel
-// returns an error.
-func linkList() ([]netlink.Link, error) {
+// LinkList lists the interfaces of a socket's network namespace, or of the process' own if sockets is nil. It
+// leaves out the details of their VFs, which package netlink requests: for a card with some 200 VFs they do
+// not fit into a message, and the kernel returns an error.
+func LinkList(sockets map[int]*nl.SocketHandle) ([]netlink.Link, error) {
 	const skipStatistics = 1 << 3 // RTEXT_FILTER_SKIP_STATS
 	request := nl.NewNetlinkRequest(unix.RTM_GETLINK, unix.NLM_F_DUMP)
+	request.Sockets = sockets
 	request.AddData(nl.NewIfInfomsg(unix.AF_UNSPEC))
 	request.AddData(nl.NewRtAttr(unix.IFLA_EXT_MASK, nl.Uint32Attr(skipStatistics)))
 	messages, err := request.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWLINK)

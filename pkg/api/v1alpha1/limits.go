@@ -22,7 +22,8 @@ const (
 
 	// MaxPodClaims is the number of entries in spec.resourceClaims of a pod whose networks nadra attaches.
 	//
-	// Two of them have room for as many networks; of a workload in a queue of Kueue each has one. For each entry, admission reads a template or a claim.
+	// Two of them have room for as many networks; of a workload in a queue of Kueue each has one. For each entry,
+	// admission reads a template or a claim.
 	MaxPodClaims = 32
 
 	// MaxAnnotation is the number of bytes of a pod's networks annotation.
