@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 
@@ -15,19 +16,19 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// runUntil runs a command and ends it by a signal as soon as its output contains a text.
-func (f *fixture) runUntil(printed string, signal unix.Signal, args ...string) {
+// runUntil runs a command and ends it by a signal as soon as its output contains one of some texts.
+func (f *fixture) runUntil(printed []string, signal unix.Signal, args ...string) {
 	f.Helper()
 	c := f.begun(printed, args...)
 	if !c.hasPrinted() {
-		f.Fatalf("upgrade %s has ended before it printed %q: %v\n%s", strings.Join(args, " "), printed, c.err, c)
+		f.Fatalf("upgrade %s has ended before it printed one of %q: %v\n%s", strings.Join(args, " "), printed, c.err, c)
 	}
 	f.Must(c.cmd.Process.Signal(signal))
 	<-c.ended
 	if signal == unix.SIGINT && c.code() != cli.CodeInterrupted {
 		f.Errorf("upgrade %s, interrupted: %v, want exit code %d\n%s", strings.Join(args, " "), c.err, cli.CodeInterrupted, c)
 	}
-	f.Logf("upgrade %s, ended by %s after %q:\n%s", strings.Join(args, " "), signal, printed, c)
+	f.Logf("upgrade %s, ended by %s after %q:\n%s", strings.Join(args, " "), signal, printed[0], c)
 }
 
 // command is a command of kubectl nadra upgrade that runs.
@@ -39,8 +40,8 @@ type command struct {
 	err   error
 }
 
-// begun starts a command, and returns when it has printed a text or has ended.
-func (f *fixture) begun(printed string, args ...string) *command {
+// begun starts a command, and returns when it has printed one of some texts or has ended.
+func (f *fixture) begun(printed []string, args ...string) *command {
 	f.Helper()
 	machine := f.Cluster.ControlPlane()
 	binary := lab.Built("kubectl-nadra")
@@ -61,7 +62,7 @@ func (f *fixture) begun(printed string, args ...string) *command {
 	return c
 }
 
-// hasPrinted reports whether the command has printed the text that it was watched for.
+// hasPrinted reports whether the command has printed a text that it was watched for.
 func (c *command) hasPrinted() bool {
 	select {
 	case <-c.heard:
@@ -84,9 +85,9 @@ func (c *command) code() int {
 	return -1
 }
 
-// watcher closes heard when a text was written.
+// watcher closes heard when one of some texts was written.
 type watcher struct {
-	until string
+	until []string
 	heard chan struct{}
 	once  sync.Once
 	mu    sync.Mutex
@@ -97,7 +98,7 @@ func (w *watcher) Write(b []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	n, err := w.text.Write(b)
-	if strings.Contains(w.text.String(), w.until) {
+	if slices.ContainsFunc(w.until, func(text string) bool { return strings.Contains(w.text.String(), text) }) {
 		w.once.Do(func() { close(w.heard) })
 	}
 	return n, err

@@ -137,9 +137,10 @@ func (f *fixture) file(name, content string) string {
 }
 
 // points returns three random moments of the move, in order. Each is the progress message
-// of a finished step of a node. The last two steps are excluded, because nothing is left to
-// interrupt after them.
-func (f *fixture) points(drains bool, nodes ...string) []string {
+// of a finished step of a node, and those of all later steps: a step of some milliseconds may be
+// done before the signal of the moment before it arrives, and then no later command prints it.
+// The last two steps are excluded, because nothing is left to interrupt after them.
+func (f *fixture) points(drains bool, nodes ...string) [][]string {
 	f.Helper()
 	seed := f.seed()
 	var all []string
@@ -150,9 +151,8 @@ func (f *fixture) points(drains bool, nodes ...string) []string {
 	}
 	at := rand.New(rand.NewPCG(seed, 0)).Perm(len(all) - 2)[:3]
 	slices.Sort(at)
-	out := []string{all[at[0]], all[at[1]], all[at[2]]}
-	f.Logf("the upgrade is ended after %q; again with UPGRADE_SEED=%d", out, seed)
-	return out
+	f.Logf("the upgrade is ended after %q; again with UPGRADE_SEED=%d", []string{all[at[0]], all[at[1]], all[at[2]]}, seed)
+	return [][]string{all[at[0]:], all[at[1]:], all[at[2]:]}
 }
 
 // seed returns the seed of what a test chooses at random: that of UPGRADE_SEED, or a new one.

@@ -131,7 +131,7 @@ func (m *matrix) test(c cell) {
 	m.Helper()
 	began := time.Now()
 	m.Logf("cell %d: %s", m.sum.cells+1, c)
-	run := m.begun(m.textBefore(c.step), "run", "-f", m.plan, "--yes", "--gate-timeout=20s")
+	run := m.begun([]string{m.textBefore(c.step)}, "run", "-f", m.plan, "--yes", "--gate-timeout=20s")
 	if !run.hasPrinted() {
 		m.Fatalf("%s: run has ended before the step: %v\n%s", c, run.err, run)
 	}
