@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nadra-dev/nadra/internal/controller"
-	"github.com/nadra-dev/nadra/internal/owned"
+	"github.com/nadra-dev/nadra/internal/installation"
 )
 
 // uninstall deletes the controller's objects that are not in use. It prints what it deletes,
@@ -21,7 +21,7 @@ func uninstall(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	u := owned.Remover{Client: c, Namespace: o.namespace, Secret: controller.Secret, Out: os.Stdout}
+	u := installation.Remover{Client: c, Namespace: o.namespace, Secret: controller.Secret, Out: os.Stdout}
 	return u.Run(ctx)
 }
 

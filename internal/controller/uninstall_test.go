@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/nadra-dev/nadra/internal/owned"
+	"github.com/nadra-dev/nadra/internal/installation"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
@@ -42,7 +42,7 @@ func TestUninstall(t *testing.T) {
 		&admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "another"}},
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "nadra-system", Name: Secret, Labels: own}})
 	var out bytes.Buffer
-	u := owned.Remover{Client: c, Namespace: "nadra-system", Secret: Secret, Out: &out}
+	u := installation.Remover{Client: c, Namespace: "nadra-system", Secret: Secret, Out: &out}
 
 	lease.Spec.HolderIdentity = ptr.To("")
 	if err := c.Update(t.Context(), lease); err != nil {
@@ -104,7 +104,7 @@ func TestUninstallNeedsNoClock(t *testing.T) {
 						})
 					}
 					var out bytes.Buffer
-					u := owned.Remover{Client: c, Namespace: "nadra-system", Secret: Secret, Out: &out}
+					u := installation.Remover{Client: c, Namespace: "nadra-system", Secret: Secret, Out: &out}
 					began := time.Now()
 					err := u.Run(t.Context())
 					if took := time.Since(began); took > 15*time.Second {

@@ -1,6 +1,6 @@
 // Package installation reads from the arguments of nadra's own workloads how nadra runs in a
-// cluster. All commands read it here, so that they take the same cluster for the same. Find reads
-// the workloads; everything else is pure.
+// cluster, and deletes the objects that its controller and admission created. All commands read it
+// here, so that they take the same cluster for the same.
 package installation
 
 import (

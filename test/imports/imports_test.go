@@ -41,7 +41,7 @@ var mixed = map[string][]string{
 	"internal/desk/cleanup":   {"free.go", "nodes.go", "readobjects.go", "run.go"},
 	"internal/desk/doctor":    {"live.go", "nodes.go", "policies.go", "probe.go", "probepod.go", "readers.go", "readmultus.go", "readnadra.go", "whereabouts.go", "workloads.go"},
 	"internal/desk/inspect":   {"live.go", "pod.go", "watch.go"},
-	"internal/installation":   {"find.go"},
+	"internal/installation":   {"find.go", "remover.go"},
 	"internal/desk/snapshot":  {"take.go"},
 	"internal/desk/uninstall": {"deleteobjects.go", "facts.go", "nodes.go", "run.go"},
 	"internal/desk/upgrade": {

@@ -16,9 +16,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/nadra-dev/nadra/internal/installation"
 	"github.com/nadra-dev/nadra/internal/kube"
 	"github.com/nadra-dev/nadra/internal/nodepod"
-	"github.com/nadra-dev/nadra/internal/owned"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
 
@@ -155,7 +155,7 @@ func (u Uninstaller) deleteOwned(ctx context.Context) error {
 		c = client.NewDryRunClient(c)
 	}
 	out := &lines{say: u.Say}
-	remover := owned.Remover{
+	remover := installation.Remover{
 		Client: c, Namespace: u.Where.Controller, Secret: "nadra-webhook-tls", Out: out, All: true, DryRun: u.DryRun != "",
 	}
 	return remover.Run(ctx)

@@ -1,5 +1,4 @@
-// Package owned deletes the objects that nadra's controller and admission created.
-package owned
+package installation
 
 import (
 	"context"
