@@ -10,7 +10,6 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"github.com/nadra-dev/nadra/internal/multusconf"
 	"github.com/nadra-dev/nadra/internal/multusstate"
 	"github.com/nadra-dev/nadra/internal/podns"
 )
@@ -20,7 +19,7 @@ const awaitLimit = 40 * time.Second
 
 // runMultus does one part of a node's move from or to Multus, and reports what it did.
 func runMultus(ctx context.Context, args []string, out io.Writer) error {
-	var dirs multusconf.Dirs
+	var dirs multusstate.ConfDirs
 	var hostRoot, cniDir string
 	fs := newFlagSet("multus")
 	fs.StringVar(&dirs.Conf, "cni-conf-dir", "/etc/cni/net.d", "directory of CNI configurations that the container runtime reads")

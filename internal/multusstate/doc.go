@@ -1,6 +1,7 @@
 // Package multusstate reads and moves what Multus keeps on a node about the sandboxes that it
 // has attached, so that nadra's driver can delete these attachments when their pods end, and writes
-// the same about sandboxes that nadra has attached, so that Multus can.
+// the same about sandboxes that nadra has attached, so that Multus can. It also takes Multus'
+// configuration away from the container runtime, and gives it back.
 //
 // # Files
 //

@@ -18,7 +18,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/nadra-dev/nadra/internal/metrics"
-	"github.com/nadra-dev/nadra/internal/multusconf"
 	"github.com/nadra-dev/nadra/internal/multusstate"
 	"github.com/nadra-dev/nadra/internal/podns"
 	"github.com/nadra-dev/nadra/pkg/attachment"
@@ -324,7 +323,7 @@ func custodyOf(cfg Config) (custody, error) {
 		}
 		dirs[i] = inside
 	}
-	return custody{dir: multusstate.Dir{Multus: dirs[0], Runtime: dirs[1]}, without: multusconf.Dirs{Conf: dirs[2]}.WithoutMultus}, nil
+	return custody{dir: multusstate.Dir{Multus: dirs[0], Runtime: dirs[1]}, without: multusstate.ConfDirs{Conf: dirs[2]}.WithoutMultus}, nil
 }
 
 // wirePreparing makes the parts that the kubelet's calls need.

@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/nadra-dev/nadra/internal/multusconf"
 	"github.com/nadra-dev/nadra/internal/multusstate"
 	"github.com/nadra-dev/nadra/internal/nodepod"
 	"github.com/nadra-dev/nadra/pkg/translate"
@@ -32,7 +31,7 @@ func (h *handover) turn(ctx context.Context, node, onOff string) error {
 	if h.dry != "" {
 		return nil
 	}
-	var report multusconf.Report
+	var report multusstate.ConfReport
 	if err := h.run(ctx, h.pod(node, onOff), &report); err != nil {
 		return fmt.Errorf("turning Multus' configuration %s: %w", onOff, err)
 	}
@@ -46,7 +45,7 @@ func (h *handover) await(ctx context.Context, node string) error {
 	if h.dry != "" {
 		return nil
 	}
-	var report multusconf.Report
+	var report multusstate.ConfReport
 	if err := h.run(ctx, h.pod(node, "await"), &report); err != nil {
 		return fmt.Errorf("waiting for Multus' configuration: %w", err)
 	}

@@ -1,8 +1,4 @@
-// Package multusconf takes Multus' configuration away from a node's container
-// runtime, and gives it back. It is the part of an upgrade that happens on the
-// node. The caller ensures that Multus has no attachment on the node, and that its daemon
-// is gone.
-package multusconf
+package multusstate
 
 import (
 	"bytes"
@@ -23,19 +19,20 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
 
-// awaitInterval is the time between two checks for Multus' configuration.
-const awaitInterval = 100 * time.Millisecond
+// confInterval is the time between two checks for Multus' configuration.
+const confInterval = 100 * time.Millisecond
 
-// Dirs are the directories of configurations.
-type Dirs struct {
+// ConfDirs are the directories of configurations. The caller ensures that Multus has no attachment on
+// the node, and that its daemon is gone.
+type ConfDirs struct {
 	// Conf is the directory that the container runtime reads.
 	Conf string
 	// Kept keeps Multus' configurations for a rollback; it need not exist.
 	Kept string
 }
 
-// Report lists the configurations.
-type Report struct {
+// ConfReport lists the configurations.
+type ConfReport struct {
 	// Moved are the files that were taken away or given back, sorted.
 	Moved []string `json:"moved"`
 	// Left are the configurations that the runtime has now, sorted. It uses the
@@ -46,27 +43,27 @@ type Report struct {
 // Take moves Multus' configurations, if any, from Conf to Kept. It refuses if the runtime
 // would have no other configuration, and if the directory has none at all: the runtime reads
 // another one then.
-func (d Dirs) Take() (Report, error) {
+func (d ConfDirs) Take() (ConfReport, error) {
 	multus, others, err := d.list()
 	if err != nil {
-		return Report{}, fmt.Errorf("taking Multus' configuration away: %w", err)
+		return ConfReport{}, fmt.Errorf("taking Multus' configuration away: %w", err)
 	}
 	if len(others) == 0 {
-		return Report{}, fmt.Errorf("taking Multus' configuration away: %w", reason.Errorf(reason.LastConfiguration,
+		return ConfReport{}, fmt.Errorf("taking Multus' configuration away: %w", reason.Errorf(reason.LastConfiguration,
 			"%s has no other configuration, and the runtime would have no network: put the default network's own configuration there, "+
 				"or set --cni-conf-dir to the directory that the runtime reads", d.Conf))
 	}
 	for _, name := range multus {
-		if err := move(filepath.Join(d.Conf, name), filepath.Join(d.Kept, name)); err != nil {
-			return Report{}, fmt.Errorf("taking Multus' configuration away: %w", err)
+		if err := moveConf(filepath.Join(d.Conf, name), filepath.Join(d.Kept, name)); err != nil {
+			return ConfReport{}, fmt.Errorf("taking Multus' configuration away: %w", err)
 		}
 	}
-	return Report{Moved: multus, Left: others}, nil
+	return ConfReport{Moved: multus, Left: others}, nil
 }
 
 // WithoutMultus reports whether the container runtime has a configuration, and none of Multus. A
 // directory without any is not the one that the runtime reads.
-func (d Dirs) WithoutMultus() (bool, error) {
+func (d ConfDirs) WithoutMultus() (bool, error) {
 	multus, others, err := d.list()
 	if errors.Is(err, fs.ErrNotExist) { // the directory, or a file that was removed just now
 		return false, nil
@@ -79,28 +76,28 @@ func (d Dirs) WithoutMultus() (bool, error) {
 
 // Give moves configurations from Kept to Conf. It keeps a file that was written to Conf
 // under the same name meanwhile, because it is newer.
-func (d Dirs) Give() (Report, error) {
+func (d ConfDirs) Give() (ConfReport, error) {
 	kept, err := names(d.Kept)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return Report{}, fmt.Errorf("giving Multus' configuration back: %w", err)
+		return ConfReport{}, fmt.Errorf("giving Multus' configuration back: %w", err)
 	}
-	report := Report{Moved: []string{}}
+	report := ConfReport{Moved: []string{}}
 	for _, name := range kept {
 		from, to := filepath.Join(d.Kept, name), filepath.Join(d.Conf, name)
 		if _, err := os.Lstat(to); err == nil {
 			err = os.Remove(from)
 			if err != nil {
-				return Report{}, fmt.Errorf("giving Multus' configuration back: %w", err)
+				return ConfReport{}, fmt.Errorf("giving Multus' configuration back: %w", err)
 			}
 			continue
 		}
-		if err := move(from, to); err != nil {
-			return Report{}, fmt.Errorf("giving Multus' configuration back: %w", err)
+		if err := moveConf(from, to); err != nil {
+			return ConfReport{}, fmt.Errorf("giving Multus' configuration back: %w", err)
 		}
 		report.Moved = append(report.Moved, name)
 	}
 	if report.Left, err = names(d.Conf); err != nil {
-		return Report{}, fmt.Errorf("giving Multus' configuration back: %w", err)
+		return ConfReport{}, fmt.Errorf("giving Multus' configuration back: %w", err)
 	}
 	return report, nil
 }
@@ -108,9 +105,9 @@ func (d Dirs) Give() (Report, error) {
 // Await waits until the runtime has a configuration of Multus, which Multus' daemon
 // writes a moment after its pod is ready. Until then the runtime starts pods with the
 // default network alone. It returns an error when ctx ends before.
-func (d Dirs) Await(ctx context.Context) (Report, error) {
+func (d ConfDirs) Await(ctx context.Context) (ConfReport, error) {
 	var multus, others []string
-	err := wait.PollUntilContextCancel(ctx, awaitInterval, true, func(context.Context) (found bool, err error) {
+	err := wait.PollUntilContextCancel(ctx, confInterval, true, func(context.Context) (found bool, err error) {
 		multus, others, err = d.list()
 		return len(multus) > 0, err
 	})
@@ -119,14 +116,14 @@ func (d Dirs) Await(ctx context.Context) (Report, error) {
 			d.Conf, strings.Join(others, ", "))
 	}
 	if err != nil {
-		return Report{}, fmt.Errorf("waiting for Multus' configuration: %w", err)
+		return ConfReport{}, fmt.Errorf("waiting for Multus' configuration: %w", err)
 	}
-	return Report{Moved: []string{}, Left: slices.Sorted(slices.Values(slices.Concat(multus, others)))}, nil
+	return ConfReport{Moved: []string{}, Left: slices.Sorted(slices.Values(slices.Concat(multus, others)))}, nil
 }
 
 // list lists Multus' configurations and others. It ignores invalid configurations, as the
 // runtime does.
-func (d Dirs) list() (multus, others []string, err error) {
+func (d ConfDirs) list() (multus, others []string, err error) {
 	all, err := names(d.Conf)
 	if err != nil {
 		return nil, nil, err
@@ -163,9 +160,9 @@ func names(dir string) ([]string, error) {
 	return out, nil
 }
 
-// move moves a file, also to another file system. The new file is complete before the old
+// moveConf moves a file, also to another file system. The new file is complete before the old
 // one is removed; a power cut in between leaves both.
-func move(from, to string) error {
+func moveConf(from, to string) error {
 	content, err := os.ReadFile(from)
 	if err != nil {
 		return err

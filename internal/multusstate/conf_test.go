@@ -1,4 +1,4 @@
-package multusconf
+package multusstate
 
 import (
 	"context"
@@ -20,9 +20,9 @@ const (
 	flannel = `{"cniVersion":"1.0.0","name":"cbr0","plugins":[{"type":"flannel"},{"type":"portmap"}]}`
 )
 
-func dirs(t *testing.T, files map[string]string) Dirs {
+func dirs(t *testing.T, files map[string]string) ConfDirs {
 	t.Helper()
-	d := Dirs{Conf: filepath.Join(t.TempDir(), "net.d"), Kept: filepath.Join(t.TempDir(), "state", "multus")}
+	d := ConfDirs{Conf: filepath.Join(t.TempDir(), "net.d"), Kept: filepath.Join(t.TempDir(), "state", "multus")}
 	if err := os.Mkdir(d.Conf, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -87,11 +87,11 @@ func TestTakeAndGive(t *testing.T) {
 func TestReports(t *testing.T) {
 	d := dirs(t, map[string]string{"00-multus.conf": shim, "10-flannel.conflist": flannel})
 	taken, err := d.Take()
-	same(t, "taken", Report{Moved: []string{"00-multus.conf"}, Left: []string{"10-flannel.conflist"}}, taken)
+	same(t, "taken", ConfReport{Moved: []string{"00-multus.conf"}, Left: []string{"10-flannel.conflist"}}, taken)
 	again, err2 := d.Take()
-	same(t, "taken again", Report{Moved: []string{}, Left: []string{"10-flannel.conflist"}}, again)
+	same(t, "taken again", ConfReport{Moved: []string{}, Left: []string{"10-flannel.conflist"}}, again)
 	given, err3 := d.Give()
-	same(t, "given", Report{Moved: []string{"00-multus.conf"}, Left: []string{"00-multus.conf", "10-flannel.conflist"}}, given)
+	same(t, "given", ConfReport{Moved: []string{"00-multus.conf"}, Left: []string{"00-multus.conf", "10-flannel.conflist"}}, given)
 	for _, err := range []error{err, err2, err3} {
 		if err != nil {
 			t.Error(err)
@@ -143,8 +143,8 @@ func TestInterrupted(t *testing.T) {
 }
 
 func TestNoDirectory(t *testing.T) {
-	d := Dirs{Conf: filepath.Join(t.TempDir(), "absent"), Kept: t.TempDir()}
-	for _, do := range []func() (Report, error){d.Take, d.Give} {
+	d := ConfDirs{Conf: filepath.Join(t.TempDir(), "absent"), Kept: t.TempDir()}
+	for _, do := range []func() (ConfReport, error){d.Take, d.Give} {
 		if _, err := do(); err == nil || !strings.Contains(err.Error(), d.Conf) {
 			t.Errorf("error %v, want one with %s", err, d.Conf)
 		}
@@ -152,7 +152,7 @@ func TestNoDirectory(t *testing.T) {
 }
 
 // TestAwait waits for a configuration of Multus that comes later, and one that never comes.
-func TestAwait(t *testing.T) {
+func TestAwaitConf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := dirs(t, map[string]string{"10-flannel.conflist": flannel})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -167,7 +167,7 @@ func TestAwait(t *testing.T) {
 		if err != nil || ctx.Err() != nil {
 			t.Fatal(err)
 		}
-		same(t, "the report", Report{Moved: []string{}, Left: []string{"00-multus.conf", "10-flannel.conflist"}}, report)
+		same(t, "the report", ConfReport{Moved: []string{}, Left: []string{"00-multus.conf", "10-flannel.conflist"}}, report)
 
 		d = dirs(t, map[string]string{"10-flannel.conflist": flannel})
 		if _, err := d.Await(ctx); reason.Of(err) != reason.MultusConfigurationMissing || !strings.Contains(err.Error(), "10-flannel.conflist") {
@@ -190,7 +190,7 @@ func TestWithoutMultus(t *testing.T) {
 		"one that is not read": {map[string]string{"README": ""}, false},
 		"none":                 {nil, false},
 	} {
-		d := Dirs{Conf: t.TempDir(), Kept: t.TempDir()}
+		d := ConfDirs{Conf: t.TempDir(), Kept: t.TempDir()}
 		for file, content := range test.files {
 			if err := os.WriteFile(filepath.Join(d.Conf, file), []byte(content), 0o600); err != nil {
 				t.Fatal(err)
@@ -203,7 +203,7 @@ func TestWithoutMultus(t *testing.T) {
 			t.Errorf("%s: taken away, with error %v", name, err)
 		}
 	}
-	if got, err := (Dirs{Conf: "/does/not/exist"}).WithoutMultus(); got || err != nil {
+	if got, err := (ConfDirs{Conf: "/does/not/exist"}).WithoutMultus(); got || err != nil {
 		t.Errorf("without the directory: %t, %v", got, err)
 	}
 }
