@@ -20,7 +20,6 @@ import (
 	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/background"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/operations"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/podlog"
 )
 
 const (
@@ -143,7 +142,7 @@ func (a *adopter) adoptAll(ctx context.Context) error {
 	}
 	adopted, networks := 0, 0
 	for _, s := range sandboxes {
-		done, err := a.adopt(podlog.WithPod(ctx, s.Pod), s)
+		done, err := a.adopt(operations.WithPod(ctx, s.Pod), s)
 		if err != nil {
 			problems = append(problems, multusstate.Problem{Sandbox: s.ID, Pod: s.Pod.String(), Error: err.Error()})
 		}

@@ -17,7 +17,6 @@ import (
 	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/networkstatus"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/operations"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/podlog"
 )
 
 const (
@@ -86,7 +85,7 @@ func (js *attachJobs) attach(s attachment.Sandbox, prepare func(context.Context)
 // run prepares and attaches one sandbox while no other operation on its pod runs, and reports the
 // result.
 func (js *attachJobs) run(ctx context.Context, j *job) {
-	ctx = podlog.WithPod(ctx, j.sandbox.Pod)
+	ctx = operations.WithPod(ctx, j.sandbox.Pod)
 	started := time.Now()
 	slow := time.AfterFunc(slowAttach, func() { js.report.attachSlow(ctx, j) })
 	defer slow.Stop()
@@ -256,7 +255,7 @@ func (js *attachJobs) attempt(s attachment.Sandbox, begin func() *job) *job {
 // container of it has started, or only the networks that an edit has added to it. It leaves a sandbox alone whose status is stored meanwhile.
 func (js *attachJobs) attachAgain(ctx context.Context, s attachment.Sandbox) error {
 	op := operations.Operation{Pod: s.Pod, Limit: operations.DetachTime, Over: reason.Errorf(reason.DELUnfinished, "the time for attaching a sandbox again is over")}
-	return js.operations.Do(podlog.WithPod(ctx, s.Pod), op, func(ctx context.Context) error { return js.attachAgainLocked(ctx, s) })
+	return js.operations.Do(operations.WithPod(ctx, s.Pod), op, func(ctx context.Context) error { return js.attachAgainLocked(ctx, s) })
 }
 
 // attachAgainLocked does so while no other operation on the pod runs. It leaves a network alone whose DEL would
@@ -295,7 +294,7 @@ func (js *attachJobs) attachAgainLocked(ctx context.Context, s attachment.Sandbo
 func (js *attachJobs) attachAgainSoon(s attachment.Sandbox) {
 	js.operations.Go(func(ctx context.Context) {
 		if err := js.attachAgain(ctx, s); err != nil {
-			klog.FromContext(podlog.WithPod(ctx, s.Pod)).Error(err, "Attaching a pod again failed; the next sweep tries again, and the containers wait", "sandbox", s.ID)
+			klog.FromContext(operations.WithPod(ctx, s.Pod)).Error(err, "Attaching a pod again failed; the next sweep tries again, and the containers wait", "sandbox", s.ID)
 		}
 	})
 }
@@ -324,7 +323,7 @@ func (js *attachJobs) podDeleted(pod attachment.PodRef) {
 	js.cancel(pod.UID, "", errPodDeleting)
 	op := operations.Operation{Pod: pod, Limit: operations.DetachTime, Over: reason.Errorf(reason.DELUnfinished, "the time for the containers of a deleted pod is over")}
 	js.operations.Go(func(ctx context.Context) {
-		ctx = podlog.WithPod(ctx, pod)
+		ctx = operations.WithPod(ctx, pod)
 		err := js.operations.Do(ctx, op, func(ctx context.Context) error {
 			js.refuse(ctx, attachment.Sandbox{Pod: pod}, errPodDeleting)
 			return nil

@@ -22,7 +22,6 @@ import (
 	"github.com/nadra-dev/nadra/pkg/driver/internal/claimstatus"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/events"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/operations"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/podlog"
 )
 
 const (
@@ -187,7 +186,7 @@ func (c *checker) check(ctx context.Context, pod attachment.PodRef) {
 // do looks at a pod while no other operation on it runs, and again if it had to yield to one. A stop of the
 // driver does not wait for it, because it changes nothing.
 func (c *checker) do(ctx context.Context, pod attachment.PodRef, look func(context.Context) error) {
-	ctx = podlog.WithPod(ctx, pod)
+	ctx = operations.WithPod(ctx, pod)
 	op := operations.Operation{Pod: pod, Manner: operations.Yielding, Limit: checkTime, Over: reason.Errorf(reason.AttachmentChanged, "no CHECK within %s", checkTime)}
 	for {
 		err := c.operations.Do(ctx, op, look)

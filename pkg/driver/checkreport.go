@@ -15,7 +15,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/cniexec"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/claimstatus"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/events"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/podlog"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/operations"
 )
 
 // report reports the results for all attachments of a pod: on every claim, unless
@@ -37,17 +37,17 @@ func (c *checker) report(ctx context.Context, pod attachment.PodRef, records []c
 		switch result := results[r.Key()]; {
 		case result.silent:
 		case result.lost:
-			podlog.ForRecord(ctx, r).Info("An attachment is not as it was made", "reason", result.what())
+			operations.LoggerOf(ctx, r).Info("An attachment is not as it was made", "reason", result.what())
 			c.events.Pod(pod, corev1.EventTypeWarning, reason.EventFailedCheckNetwork, fmt.Sprintf(
 				"network %s (%s) is not as it was attached: %s; the pod is left as it is: to have it attached again, delete it",
 				at.Network, at.Interface, truncate.Text(result.what(), events.MaxMessage/2)))
 		case result.err != nil:
-			podlog.ForRecord(ctx, r).Info("CHECK of an attachment fails", "reason", result.what())
+			operations.LoggerOf(ctx, r).Info("CHECK of an attachment fails", "reason", result.what())
 			c.events.Pod(pod, corev1.EventTypeWarning, reason.EventFailedCheckNetwork, fmt.Sprintf(
 				"network %s (%s): %s; the pod is left as it is",
 				at.Network, at.Interface, truncate.Text(result.what(), events.MaxMessage/2)))
 		case result.doubt != nil:
-			podlog.ForRecord(ctx, r).Info("CHECK of an attachment fails, and proves nothing", "reason", result.why+": "+cniexec.Message(result.doubt))
+			operations.LoggerOf(ctx, r).Info("CHECK of an attachment fails, and proves nothing", "reason", result.why+": "+cniexec.Message(result.doubt))
 			if requested {
 				c.events.Pod(pod, corev1.EventTypeNormal, reason.EventCheckedNetwork, fmt.Sprintf(
 					"network %s (%s): its CHECK fails, and %s, so it proves nothing: %s",

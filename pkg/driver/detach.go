@@ -9,7 +9,6 @@ import (
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/operations"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/podlog"
 )
 
 // detacher runs the DELs of sandboxes and claims. They have their own time: if the caller's
@@ -42,7 +41,7 @@ func (d *detacher) detachSandbox(s attachment.Sandbox) <-chan error {
 // runSandbox runs the DELs of one sandbox. Unprepare retries those that fail, and the sweep those
 // of attachments without a claim.
 func (d *detacher) runSandbox(ctx context.Context, s attachment.Sandbox, kept attach.Kept) error {
-	err := d.operations.Do(podlog.WithPod(ctx, s.Pod), d.operation(s.Pod, d.store.ForPod(s.Pod.UID)), func(ctx context.Context) error {
+	err := d.operations.Do(operations.WithPod(ctx, s.Pod), d.operation(s.Pod, d.store.ForPod(s.Pod.UID)), func(ctx context.Context) error {
 		if err := d.attacher.DetachSandbox(ctx, s.Pod.UID, s.ID, kept); err != nil {
 			return err
 		}

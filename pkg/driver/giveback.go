@@ -13,7 +13,7 @@ import (
 	"github.com/nadra-dev/nadra/internal/podns"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/podlog"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/operations"
 )
 
 // giveBack gives sandboxes to Multus: those that nadra has adopted, and those that nadra has attached
@@ -23,7 +23,7 @@ func (a *adopter) giveBack(ctx context.Context, without bool) error {
 	taken, problems, err := a.dir.Taken()
 	errs = append(errs, err)
 	for _, s := range taken {
-		errs = append(errs, a.operations.Do(podlog.WithPod(ctx, s.Pod), changesHands(s.Pod, s.ID), func(ctx context.Context) error { return a.giveBackOne(ctx, s) }))
+		errs = append(errs, a.operations.Do(operations.WithPod(ctx, s.Pod), changesHands(s.Pod, s.ID), func(ctx context.Context) error { return a.giveBackOne(ctx, s) }))
 	}
 	a.reportProblems(ctx, problems)
 	if without {
@@ -71,7 +71,7 @@ func (a *adopter) handOverAll(ctx context.Context) error {
 	var errs []error
 	for pod, records := range checkpoint.ByPod(a.store.All()) {
 		if _, ready := toHandOver(records); ready {
-			errs = append(errs, a.operations.Do(podlog.WithPod(ctx, pod), changesHands(pod, ""), func(ctx context.Context) error { return a.handOver(ctx, pod) }))
+			errs = append(errs, a.operations.Do(operations.WithPod(ctx, pod), changesHands(pod, ""), func(ctx context.Context) error { return a.handOver(ctx, pod) }))
 		}
 	}
 	return errors.Join(errs...)

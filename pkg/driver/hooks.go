@@ -18,7 +18,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/claimstatus"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/networkstatus"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/podlog"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/operations"
 )
 
 // hookParts has the parts that hooks need.
@@ -198,7 +198,7 @@ func (h *hooks) detach(ctx context.Context, pod *nri.PodSandbox) error {
 	done := h.detacher.detachSandbox(sandbox)
 	err, ok := received(ctx, h, done)
 	if !ok {
-		log := klog.FromContext(podlog.WithPod(ctx, sandbox.Pod)).WithValues("sandbox", sandbox.ID)
+		log := klog.FromContext(operations.WithPod(ctx, sandbox.Pod)).WithValues("sandbox", sandbox.ID)
 		log.Info("Detaching continues")
 		h.detacher.operations.Go(func(context.Context) {
 			if err := <-done; err != nil {

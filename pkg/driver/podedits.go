@@ -16,7 +16,6 @@ import (
 	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/operations"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/podedit"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/podlog"
 )
 
 const (
@@ -67,7 +66,7 @@ func (e *podEdits) follow(ctx context.Context, uid string) {
 		e.queue.Forget(uid)
 		return
 	}
-	ctx = podlog.WithPod(ctx, s.Pod)
+	ctx = operations.WithPod(ctx, s.Pod)
 	ctx, end := e.sandboxes.change(ctx, uid)
 	defer end()
 	op := operations.Operation{Pod: s.Pod, Manner: operations.Behind, Limit: editTime, Over: reason.Errorf(reason.AttachTimeout, "a change of a pod's networks may take %s", editTime)}

@@ -27,7 +27,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/background"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/podlog"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/operations"
 )
 
 // retriggerAnnotation on a pod has the time at which the driver last made the kubelet try the
@@ -153,7 +153,7 @@ func (p *podRetrigger) when(pod attachment.PodRef, ready func(context.Context) b
 	}
 	p.waiting[pod] = true
 	p.background.Go(func(ctx context.Context) {
-		ctx, cancel := context.WithTimeout(podlog.WithPod(ctx, pod), readyWait)
+		ctx, cancel := context.WithTimeout(operations.WithPod(ctx, pod), readyWait)
 		defer cancel()
 		again := ready(ctx)
 		p.mu.Lock()

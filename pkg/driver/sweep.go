@@ -20,7 +20,6 @@ import (
 	"github.com/nadra-dev/nadra/pkg/driver/internal/background"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/networkstatus"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/operations"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/podlog"
 )
 
 const (
@@ -151,7 +150,7 @@ func (s *sweeper) sweepPods(ctx context.Context) (swept []attachment.PodRef) {
 		swept = append(swept, pod)
 		s.tasks.Start("pod "+pod.UID, func() {
 			if err := s.sweepPod(ctx, pod, records); err != nil && !errors.Is(err, operations.ErrGoesFirst) {
-				klog.FromContext(podlog.WithPod(ctx, pod)).Error(err, "Sweeping a pod failed; the next sweep tries again")
+				klog.FromContext(operations.WithPod(ctx, pod)).Error(err, "Sweeping a pod failed; the next sweep tries again")
 			}
 		})
 	}
@@ -223,7 +222,7 @@ func (s *sweeper) sweepClaims(ctx context.Context) {
 			if !before[uid] {
 				continue
 			}
-			logger := klog.LoggerWithValues(klog.FromContext(podlog.WithPod(ctx, pod)), "claim", klog.KRef(r.Claim.Namespace, r.Claim.Name), "claimUID", uid)
+			logger := klog.LoggerWithValues(klog.FromContext(operations.WithPod(ctx, pod)), "claim", klog.KRef(r.Claim.Namespace, r.Claim.Name), "claimUID", uid)
 			s.tasks.Start("claim "+uid, func() {
 				logger.Info("Unpreparing a claim that is gone and that the kubelet has not unprepared")
 				if err := s.unpreparer.unprepare(ctx, uid); err != nil {

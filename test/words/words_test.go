@@ -136,7 +136,7 @@ func TestLogKeys(t *testing.T) {
 func logs(f *ast.File) bool {
 	return slices.ContainsFunc(f.Imports, func(i *ast.ImportSpec) bool {
 		name := path.Base(strings.Trim(i.Path.Value, `"`))
-		return strings.Contains(i.Path.Value, "k8s.io/klog") || strings.Contains(i.Path.Value, "go-logr") || name == "podlog" || name == "log"
+		return strings.Contains(i.Path.Value, "k8s.io/klog") || strings.Contains(i.Path.Value, "go-logr") || name == "operations" || name == "log"
 	})
 }
 

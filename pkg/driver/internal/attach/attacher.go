@@ -20,7 +20,6 @@ import (
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/cniexec"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/operations"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/podlog"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/podnet"
 )
 
@@ -332,7 +331,7 @@ func (a *Attacher) deviceInfo(ctx context.Context, sandbox attachment.Sandbox, r
 		info = r.Hardware.DeviceInfo
 	}
 	if err != nil {
-		podlog.ForRecord(ctx, r).Info("network-status has no device information", "err", err)
+		operations.LoggerOf(ctx, r).Info("network-status has no device information", "err", err)
 	}
 	return info
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/operations"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/podlog"
 )
 
 // A DEL that has failed this often, for at least this long, becomes a pending DEL. The
@@ -187,7 +186,7 @@ func (a *Attacher) runDel(ctx context.Context, r checkpoint.Record, ns namespace
 	if err != nil {
 		return reason.Errorf(reason.DELFailed, "deleting network %s from %s: %w", r.Attachment.Network, r.Attachment.Interface, err)
 	}
-	podlog.ForRecord(ctx, r).V(2).Info("Deleted attachment", "sandbox", sandbox.ID)
+	operations.LoggerOf(ctx, r).V(2).Info("Deleted attachment", "sandbox", sandbox.ID)
 	return nil
 }
 

@@ -12,7 +12,6 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/operations"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/podlog"
 )
 
 const (
@@ -137,7 +136,7 @@ func (d *DelRetrier) run(ctx context.Context, key string) error {
 	d.mu.Lock()
 	d.tried[key] = time.Now()
 	d.mu.Unlock()
-	logger := podlog.ForRecord(ctx, del.Record)
+	logger := operations.LoggerOf(ctx, del.Record)
 	if err == nil {
 		logger.Info("A pending DEL has succeeded", "since", del.Since)
 		err = d.attacher.Store.ResolveDEL(del)

@@ -10,7 +10,6 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/background"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/podlog"
 )
 
 // Manner determines what an operation waits for, and what waits for it.
@@ -108,7 +107,7 @@ func (g *Group) Run(ctx context.Context, op Operation, do func(context.Context) 
 		if op.Manner == Yielding {
 			own = ctx
 		}
-		done <- g.Do(podlog.WithPod(own, op.Pod), op, do)
+		done <- g.Do(WithPod(own, op.Pod), op, do)
 	})
 	select {
 	case err := <-done:

@@ -1,5 +1,4 @@
-// Package podlog adds the objects of an operation to its log lines.
-package podlog
+package operations
 
 import (
 	"context"
@@ -16,9 +15,9 @@ func WithPod(ctx context.Context, pod attachment.PodRef) context.Context {
 	return klog.NewContext(ctx, logger)
 }
 
-// ForRecord returns a logger with the record's network, interface and claim, if it has one,
+// LoggerOf returns a logger with the record's network, interface and claim, if it has one,
 // in a context that has the pod.
-func ForRecord(ctx context.Context, r checkpoint.Record) klog.Logger {
+func LoggerOf(ctx context.Context, r checkpoint.Record) klog.Logger {
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "network", r.Attachment.Network, "interface", r.Attachment.Interface)
 	if r.Unclaimed() {
 		return logger
