@@ -21,14 +21,14 @@ func parseCleanup(args []string) (nodecmd.CleanupOptions, error) {
 	fs.StringVar(&bins, "cni-bin-dirs", "/opt/cni/bin", "comma-separated directories of CNI plugins, in the host")
 	fs.StringVar(&leases, "host-local-dirs", "/var/lib/cni/networks", "comma-separated directories in which host-local has a directory for each network, in the host")
 	fs.StringVar(&dirs, "network-dirs", "", "comma-separated dataDirs of host-local in NetworkAttachmentDefinitions, in the host")
-	fs.DurationVar(&o.Policy.OlderThan, "older-than", 10*time.Minute, "age below which nothing is reported")
-	fs.BoolVar(&o.Policy.AllCNI, "all-cni", false, "free leftovers of the cluster's default network, too")
+	fs.DurationVar(&o.OlderThan, "older-than", 10*time.Minute, "age below which nothing is reported")
+	fs.BoolVar(&o.AllCNI, "all-cni", false, "free leftovers of the cluster's default network, too")
 	fs.BoolVar(&o.Apply, "apply", false, "free what is found; needs all rights on the host")
 	fs.DurationVar(&o.DELTimeout, "del-timeout", 30*time.Second, "limit for one DEL")
 	if err := parseFlags(fs, args); err != nil {
 		return o, err
 	}
-	o.BinDirs, o.LeaseDirs, o.Policy.Dirs = strings.Split(bins, ","), splitList(leases), splitList(dirs)
+	o.BinDirs, o.LeaseDirs, o.NetworkDirs = strings.Split(bins, ","), splitList(leases), splitList(dirs)
 	root := o.Root
 	o.Ready = func() error { return mountProc(root) } // hides the host's processes from everything that follows
 	return o, nil

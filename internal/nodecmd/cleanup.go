@@ -10,7 +10,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/nadra-dev/nadra/internal/orphan"
 	"github.com/nadra-dev/nadra/internal/probe"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/cniexec"
@@ -27,7 +26,13 @@ type CleanupOptions struct {
 	BinDirs                         []string
 	// LeaseDirs contain host-local's directories, one for each network.
 	LeaseDirs []string
-	Policy    orphan.NodePolicy
+	// OlderThan is the minimum age of an orphan: the runtime does not list a sandbox that is
+	// just being created.
+	OlderThan time.Duration
+	// NetworkDirs are host-local's directories of the networks of NetworkAttachmentDefinitions.
+	NetworkDirs []string
+	// AllCNI also frees leftovers of the cluster's default network.
+	AllCNI bool
 	// Apply frees orphans.
 	Apply bool
 	// Ready is called between reading all facts and freeing the first orphan.
@@ -44,7 +49,7 @@ type CleanupOptions struct {
 
 // cache is a cache of libcni.
 type cache struct {
-	owner orphan.Owner
+	owner owner
 	dir   string // its parent directory, in the host
 }
 
@@ -52,30 +57,30 @@ type cache struct {
 type node struct {
 	CleanupOptions
 	host
-	report  orphan.NodeReport
-	facts   orphan.NodeFacts
-	runners map[orphan.Owner]*cniexec.Runner
+	report  probe.OrphanReport
+	facts   nodeFacts
+	runners map[owner]*cniexec.Runner
 	// cached has the caches' entries by their paths in the host.
 	cached map[string]entry
 }
 
 type entry struct {
-	owner orphan.Owner
+	owner owner
 	cniexec.Cached
 }
 
-// Cleanup reports the node's orphans, as package orphan decides, and frees them if o.Apply is set. It reads
+// Cleanup reports the node's orphans and frees them if o.Apply is set. It reads
 // what is in use from the container runtime, the kernel and nadra's checkpoint. If one of
 // them does not answer, it frees nothing, and the report has the reason.
-func Cleanup(ctx context.Context, o CleanupOptions) orphan.NodeReport {
+func Cleanup(ctx context.Context, o CleanupOptions) probe.OrphanReport {
 	if o.sandboxes == nil {
 		o.sandboxes = func(ctx context.Context) ([]string, error) { return listSandboxes(ctx, o.Root, o.NRISocket) }
 		o.vfs = hostVFs(o.Root)
 		o.addresses = func() (inUse, error) { return usedAddresses(o.Root) }
 	}
 	n := &node{
-		CleanupOptions: o, host: host{root: o.Root}, report: orphan.NodeReport{Sandboxes: []string{}, Orphans: []orphan.Orphan{}},
-		runners: map[orphan.Owner]*cniexec.Runner{}, cached: map[string]entry{},
+		CleanupOptions: o, host: host{root: o.Root}, report: probe.OrphanReport{Sandboxes: []string{}, Orphans: []probe.Orphan{}},
+		runners: map[owner]*cniexec.Runner{}, cached: map[string]entry{},
 	}
 	err := n.readFacts(ctx)
 	n.report.Errors = n.errors
@@ -83,7 +88,7 @@ func Cleanup(ctx context.Context, o CleanupOptions) orphan.NodeReport {
 		n.report.Refused = err.Error()
 		return n.report
 	}
-	orphans, kept := orphan.Decide(n.facts, o.Policy)
+	orphans, kept := decide(n.facts, o)
 	n.report.Orphans, n.report.Kept = append(n.report.Orphans, orphans...), kept
 	if !o.Apply || len(n.report.Orphans) == 0 {
 		return n.report
@@ -96,12 +101,12 @@ func Cleanup(ctx context.Context, o CleanupOptions) orphan.NodeReport {
 	return n.report
 }
 
-// readFacts reads the facts in the order that orphan.NodeFacts requires.
+// readFacts reads the facts in the order that nodeFacts requires.
 func (n *node) readFacts(ctx context.Context) error {
 	for _, c := range []cache{
-		{orphan.Nadra, filepath.Join(n.StateDir, "cni")},
-		{orphan.Multus, n.MultusDir},
-		{orphan.Runtime, n.RuntimeDir},
+		{ownerNadra, filepath.Join(n.StateDir, "cni")},
+		{ownerMultus, n.MultusDir},
+		{ownerRuntime, n.RuntimeDir},
 	} {
 		if err := n.readCache(c); err != nil {
 			return err
@@ -152,7 +157,7 @@ func (n *node) readCache(c cache) error {
 	for _, e := range all {
 		path := filepath.Join(c.dir, "results", filepath.Base(e.File))
 		n.cached[path] = entry{c.owner, e}
-		n.facts.Attachments = append(n.facts.Attachments, orphan.Attachment{
+		n.facts.Attachments = append(n.facts.Attachments, cacheEntry{
 			Owner: c.owner, File: path, Network: e.Network, ID: e.ContainerID, IfName: e.Interface,
 			Pod: e.Pod, Age: time.Since(e.Written), NetNS: e.NetNSExists, Device: deviceOf(e.Config),
 		})
@@ -168,7 +173,7 @@ func (n *node) readNotes() {
 		if err != nil || !info.Mode().IsRegular() || !isID(e.Name()) {
 			continue
 		}
-		n.facts.Notes = append(n.facts.Notes, orphan.Note{File: filepath.Join(n.MultusDir, e.Name()), ID: e.Name(), Age: time.Since(info.ModTime())})
+		n.facts.Notes = append(n.facts.Notes, note{File: filepath.Join(n.MultusDir, e.Name()), ID: e.Name(), Age: time.Since(info.ModTime())})
 	}
 }
 

@@ -14,7 +14,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
-	"github.com/nadra-dev/nadra/internal/orphan"
 	"github.com/nadra-dev/nadra/internal/probe"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
@@ -35,8 +34,8 @@ func newMachine(t *testing.T) *machine {
 	m := &machine{T: t, dir: t.TempDir()}
 	m.CleanupOptions = CleanupOptions{
 		Root: "/", StateDir: m.dir + "/nadra", RuntimeDir: m.dir + "/cni", MultusDir: m.dir + "/cni/multus", BinDirs: []string{m.dir + "/bin"},
-		LeaseDirs:  []string{m.dir + "/cni/networks"},
-		Policy:     orphan.NodePolicy{OlderThan: time.Minute, Dirs: []string{m.dir + "/cni/networks/blue"}},
+		LeaseDirs: []string{m.dir + "/cni/networks"},
+		OlderThan: time.Minute, NetworkDirs: []string{m.dir + "/cni/networks/blue"},
 		DELTimeout: time.Minute,
 		Ready:      func() error { return nil },
 		sandboxes:  func(context.Context) ([]string, error) { return []string{id("1")}, nil },
@@ -108,8 +107,8 @@ func TestCleanup(t *testing.T) {
 	note := m.write("cni/multus/"+id("2"), "[]", time.Hour)
 	all := []string{gone, six, live, young, foreign, lost, alive, runtimes, note}
 
-	want := map[string]orphan.Action{
-		gone: orphan.Release, six: orphan.Release, foreign: orphan.None, lost: orphan.DEL, runtimes: orphan.None, note: orphan.Delete,
+	want := map[string]probe.Action{
+		gone: probe.ActionRelease, six: probe.ActionRelease, foreign: probe.ActionNone, lost: probe.ActionDEL, runtimes: probe.ActionNone, note: probe.ActionDelete,
 	}
 	found := Cleanup(t.Context(), m.CleanupOptions)
 	same(t, "found", want, actions(found))
@@ -125,13 +124,13 @@ func TestCleanup(t *testing.T) {
 	m.Apply = true
 	freed := Cleanup(t.Context(), m.CleanupOptions)
 	for _, o := range freed.Orphans {
-		if o.Done != (o.Action != orphan.None) || o.Error != "" {
+		if o.Done != (o.Action != probe.ActionNone) || o.Error != "" {
 			t.Errorf("not freed: %+v", o)
 		}
 	}
 	for _, path := range all {
 		_, listed := want[path]
-		if stays := !listed || want[path] == orphan.None; m.there(path) != stays {
+		if stays := !listed || want[path] == probe.ActionNone; m.there(path) != stays {
 			t.Errorf("%s: it is there: %v", path, !stays)
 		}
 	}
@@ -151,7 +150,7 @@ func TestDELFails(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	for _, o := range r.Orphans {
-		if o.Kind == orphan.MultusCache && reason.In(o.Error) != reason.OtherDELFailed {
+		if o.Kind == probe.OrphanMultusCache && reason.In(o.Error) != reason.OtherDELFailed {
 			t.Errorf("%s was kept for %q", o.Object, o.Error)
 		}
 	}
@@ -191,11 +190,11 @@ func TestDriverRuns(t *testing.T) {
 	if err := unix.Flock(int(driver.Fd()), unix.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
-	same(t, "while it runs", map[string]orphan.Action{entry: orphan.None}, actions(Cleanup(t.Context(), m.CleanupOptions)))
+	same(t, "while it runs", map[string]probe.Action{entry: probe.ActionNone}, actions(Cleanup(t.Context(), m.CleanupOptions)))
 	if err := unix.Flock(int(driver.Fd()), unix.LOCK_UN); err != nil {
 		t.Fatal(err)
 	}
-	same(t, "afterwards", map[string]orphan.Action{entry: orphan.DEL}, actions(Cleanup(t.Context(), m.CleanupOptions)))
+	same(t, "afterwards", map[string]probe.Action{entry: probe.ActionDEL}, actions(Cleanup(t.Context(), m.CleanupOptions)))
 }
 
 // An address that was assigned to another sandbox meanwhile is not released.
@@ -234,8 +233,8 @@ func TestLocked(t *testing.T) {
 	}
 }
 
-func actions(r orphan.NodeReport) map[string]orphan.Action {
-	out := map[string]orphan.Action{}
+func actions(r probe.OrphanReport) map[string]probe.Action {
+	out := map[string]probe.Action{}
 	for _, o := range r.Orphans {
 		out[o.Object] = o.Action
 	}

@@ -8,7 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/nadra-dev/nadra/internal/orphan"
+	"github.com/nadra-dev/nadra/internal/probe"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
 
@@ -18,7 +18,7 @@ func (n *node) free(ctx context.Context) {
 	failed := map[string]bool{} // sandboxes with a failed DEL
 	for i := range n.report.Orphans {
 		o := &n.report.Orphans[i]
-		if o.Action == orphan.None {
+		if o.Action == probe.ActionNone {
 			continue
 		}
 		err := n.freeOne(ctx, o, failed[o.Sandbox])
@@ -35,15 +35,15 @@ func (n *node) free(ctx context.Context) {
 var errKept = reason.Errorf(reason.OtherDELFailed, "the DEL of an attachment of the same sandbox failed, and its retry may need this file: it stays")
 
 // freeOne frees an orphan. delFailed is true if a DEL of its sandbox failed.
-func (n *node) freeOne(ctx context.Context, o *orphan.Orphan, delFailed bool) error {
+func (n *node) freeOne(ctx context.Context, o *probe.Orphan, delFailed bool) error {
 	path, err := n.inside(o.Object)
 	if err != nil {
 		return err
 	}
 	switch o.Kind {
-	case orphan.CNICache:
+	case probe.OrphanCNICache:
 		return n.del(ctx, o.Object)
-	case orphan.MultusCache:
+	case probe.OrphanMultusCache:
 		if delFailed {
 			return errKept
 		}
@@ -51,7 +51,7 @@ func (n *node) freeOne(ctx context.Context, o *orphan.Orphan, delFailed bool) er
 			return err
 		}
 		return nil
-	case orphan.HostLocal:
+	case probe.OrphanHostLocal:
 		_, err := releaseLease(path, o.Sandbox)
 		return err
 	}
@@ -65,7 +65,7 @@ func (n *node) del(ctx context.Context, object string) error {
 	if !known {
 		return fmt.Errorf("%s was not read", object)
 	}
-	if e.owner == orphan.Nadra {
+	if e.owner == ownerNadra {
 		dir, err := n.inside(n.StateDir)
 		if err != nil {
 			return err

@@ -1,8 +1,8 @@
 // Package nodecmd runs the commands of nadra-node that look at the node or at a canary's pod, or
-// change the node: probe, cleanup, uninstall and canary. Their reports are in packages probe and
-// orphan. Probes change nothing. A canary needs no privilege: it sends ICMP echo by the kernel's
-// ping sockets, which the pod's sysctl net.ipv4.ping_group_range permits, and otherwise datagrams
-// to the other canary.
+// change the node: probe, cleanup, uninstall and canary. Their reports are in package probe.
+// Probes change nothing, and what is, or may be, in use is not an orphan. A canary needs no privilege:
+// it sends ICMP echo by the kernel's ping sockets, which the pod's sysctl net.ipv4.ping_group_range
+// permits, and otherwise datagrams to the other canary.
 package nodecmd
 
 import (

@@ -13,8 +13,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/nadra-dev/nadra/internal/orphan"
 )
 
 // lockFile is the file in a network's directory that host-local locks.
@@ -32,7 +30,7 @@ func (n *node) readLeases() {
 			}
 		}
 	}
-	for _, dir := range n.Policy.Dirs { // including networks with a dataDir
+	for _, dir := range n.NetworkDirs { // including networks with a dataDir
 		if !slices.Contains(dirs, dir) {
 			dirs = append(dirs, dir)
 		}
@@ -60,7 +58,7 @@ func (n *node) readLeasesOf(dir string) {
 			n.failed("reading "+path, err)
 			continue
 		}
-		n.facts.Leases = append(n.facts.Leases, orphan.Lease{
+		n.facts.Leases = append(n.facts.Leases, lease{
 			File: path, Dir: dir, Address: address.Unmap(), ID: id, IfName: ifName, Age: time.Since(written),
 		})
 	}

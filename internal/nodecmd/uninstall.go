@@ -9,7 +9,7 @@ import (
 	securejoin "github.com/cyphar/filepath-securejoin"
 	"golang.org/x/sys/unix"
 
-	"github.com/nadra-dev/nadra/internal/orphan"
+	"github.com/nadra-dev/nadra/internal/probe"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/cniexec"
 )
@@ -29,15 +29,15 @@ type UninstallOptions struct {
 // Uninstall reports nadra's files and records on the node, and with UninstallOptions.Remove removes the
 // files. It removes nothing while the checkpoint has records: they are needed to detach
 // networks.
-func Uninstall(o UninstallOptions) orphan.Remains {
-	out := orphan.Remains{Records: []orphan.Record{}, Paths: []string{}}
+func Uninstall(o UninstallOptions) probe.Remains {
+	out := probe.Remains{Records: []probe.Record{}, Paths: []string{}}
 	if err := o.run(&out); err != nil {
 		out.Error = err.Error()
 	}
 	return out
 }
 
-func (o UninstallOptions) run(out *orphan.Remains) error {
+func (o UninstallOptions) run(out *probe.Remains) error {
 	state, err := securejoin.SecureJoin(o.Root, o.StateDir)
 	if err != nil {
 		return err
@@ -83,18 +83,18 @@ func remove(path string) error {
 
 // records returns the checkpoint's records, pending DELs, and attachments that only the CNI
 // cache has.
-func records(state string) ([]orphan.Record, error) {
+func records(state string) ([]probe.Record, error) {
 	all, dels, err := readCheckpoint(state)
 	if err != nil {
 		return nil, err
 	}
-	out := []orphan.Record{}
+	out := []probe.Record{}
 	held := map[string]bool{}
 	add := func(r checkpoint.Record, pendingDEL bool, what string) {
 		if r.Sandbox != nil {
 			held[r.Sandbox.ID] = true
 		}
-		of := orphan.Record{Pod: r.Pod.String(), What: what, PendingDEL: pendingDEL}
+		of := probe.Record{Pod: r.Pod.String(), What: what, PendingDEL: pendingDEL}
 		if !r.Unclaimed() {
 			of.Claim = r.Claim.String()
 		}
@@ -120,7 +120,7 @@ func records(state string) ([]orphan.Record, error) {
 	}
 	for _, c := range cached {
 		if !held[c.ContainerID] {
-			out = append(out, orphan.Record{Pod: c.Pod, What: fmt.Sprintf("interface %s of CNI network %s is in the CNI cache only", c.Interface, c.Network), Cleanup: true})
+			out = append(out, probe.Record{Pod: c.Pod, What: fmt.Sprintf("interface %s of CNI network %s is in the CNI cache only", c.Interface, c.Network), Cleanup: true})
 		}
 	}
 	return out, nil

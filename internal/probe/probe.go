@@ -1,5 +1,5 @@
-// Package probe defines the reports of nadra-node's probes about a node and its pods, and
-// parses files of nodes. Package nodecmd makes the reports.
+// Package probe defines the reports of nadra-node about a node, its pods, and what deleted pods and
+// nadra left behind there, and parses files of nodes. Package nodecmd makes the reports.
 package probe
 
 import (

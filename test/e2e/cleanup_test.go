@@ -21,7 +21,7 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/desk/cleanup"
 	"github.com/nadra-dev/nadra/internal/desk/cli"
-	"github.com/nadra-dev/nadra/internal/orphan"
+	"github.com/nadra-dev/nadra/internal/probe"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/test/lab"
 )
@@ -69,13 +69,13 @@ func TestCleanup(t *testing.T) {
 	before := f.disk()
 
 	found := f.cleanup(cli.CodeOK)
-	for object, action := range map[string]orphan.Action{
-		leases + "10.88.0.200":                                  orphan.Release,
-		leases + "10.88.0.201":                                  orphan.Release,
-		"/var/lib/cni/networks/default/10.99.99.99":             orphan.None,
-		"/var/lib/cni/multus/results/left-" + id("b") + "-net1": orphan.DEL,
-		"/var/lib/cni/multus/" + id("b"):                        orphan.Delete,
-		"kube-system/10.89.0.0-24#7":                            orphan.Release,
+	for object, action := range map[string]probe.Action{
+		leases + "10.88.0.200":                                  probe.ActionRelease,
+		leases + "10.88.0.201":                                  probe.ActionRelease,
+		"/var/lib/cni/networks/default/10.99.99.99":             probe.ActionNone,
+		"/var/lib/cni/multus/results/left-" + id("b") + "-net1": probe.ActionDEL,
+		"/var/lib/cni/multus/" + id("b"):                        probe.ActionDelete,
+		"kube-system/10.89.0.0-24#7":                            probe.ActionRelease,
 	} {
 		f.Must(hasOrphan(found, object, action))
 	}
@@ -83,7 +83,7 @@ func TestCleanup(t *testing.T) {
 		leases + "10.88.0.202", leases + "10.88.0.203", leases + mine,
 		"kube-system/10.89.0.0-24#8", "kube-system/10.89.0.0-24#9", "left/nadra-left-0123456789",
 	} {
-		if slices.ContainsFunc(found.Orphans, func(o orphan.Orphan) bool { return o.Object == object }) {
+		if slices.ContainsFunc(found.Orphans, func(o probe.Orphan) bool { return o.Object == object }) {
 			f.Errorf("%s is listed as an orphan", object)
 		}
 	}
@@ -95,14 +95,14 @@ func TestCleanup(t *testing.T) {
 		f.Errorf("looking has changed the node:\n%s\nwas\n%s", now, before)
 	}
 	outside := f.cleanup(cli.CodeOK, "--probe=false")
-	f.Must(hasOrphan(outside, "kube-system/10.89.0.0-24#7", orphan.None))
+	f.Must(hasOrphan(outside, "kube-system/10.89.0.0-24#7", probe.ActionNone))
 
 	// Including young leftovers.
 	freed := f.cleanup(cli.CodeOK, "--apply", "--yes", "--older-than=0s")
-	f.Must(hasOrphan(freed, leases+"10.88.0.202", orphan.Release))
-	f.Must(hasOrphan(freed, "left/nadra-left-0123456789", orphan.Delete))
+	f.Must(hasOrphan(freed, leases+"10.88.0.202", probe.ActionRelease))
+	f.Must(hasOrphan(freed, "left/nadra-left-0123456789", probe.ActionDelete))
 	for _, o := range freed.Orphans {
-		if o.Done != (o.Action != orphan.None) || o.Error != "" {
+		if o.Done != (o.Action != probe.ActionNone) || o.Error != "" {
 			f.Errorf("not freed: %+v", o)
 		}
 	}
@@ -115,7 +115,7 @@ func TestCleanup(t *testing.T) {
 		f.Errorf("whereabouts' allocations are %s", given)
 	}
 	for _, o := range f.cleanup(cli.CodeOK, "--older-than=0s").Orphans {
-		if o.Action != orphan.None {
+		if o.Action != probe.ActionNone {
 			f.Errorf("afterwards there is %+v", o)
 		}
 	}
@@ -224,7 +224,7 @@ func (f *leftovers) nadra(code int, args ...string) (out, errs string) {
 	return stdout.String(), stderr.String()
 }
 
-func hasOrphan(r cleanup.Report, object string, action orphan.Action) error {
+func hasOrphan(r cleanup.Report, object string, action probe.Action) error {
 	for _, o := range r.Orphans {
 		if o.Object == object {
 			if o.Action != action {

@@ -30,19 +30,23 @@ const module = "github.com/nadra-dev/nadra/"
 // clock, logger, file or process. They import no other package of the product than
 // each other, and mixed ones.
 var pure = []string{
-	"internal/desk/report", "internal/gate", "internal/jsontext", "internal/orphan", "internal/probe", "internal/truncate", "internal/version", "internal/yamledit",
+	"internal/desk/report", "internal/gate", "internal/jsontext", "internal/probe", "internal/truncate", "internal/version", "internal/yamledit",
 	"pkg/admission", "pkg/api/reason", "pkg/api/v1alpha1", "pkg/attachment", "pkg/pools", "pkg/translate",
 }
 
 // mixed lists packages in which only the named files act. The others decide, and are held to the rule for pure packages.
 var mixed = map[string][]string{
-	"internal/desk/bundle":    {"list.go", "live.go", "own.go", "readlogs.go"},
-	"internal/desk/canary":    {"create.go", "exec.go", "read.go", "run.go"},
-	"internal/desk/cleanup":   {"free.go", "nodes.go", "readobjects.go", "run.go"},
-	"internal/desk/doctor":    {"live.go", "nodes.go", "policies.go", "probe.go", "probepod.go", "readers.go", "readmultus.go", "readnadra.go", "whereabouts.go", "workloads.go"},
-	"internal/desk/inspect":   {"live.go", "pod.go", "watch.go"},
-	"internal/installation":   {"find.go", "remover.go"},
-	"internal/desk/snapshot":  {"take.go"},
+	"internal/desk/bundle":   {"list.go", "live.go", "own.go", "readlogs.go"},
+	"internal/desk/canary":   {"create.go", "exec.go", "read.go", "run.go"},
+	"internal/desk/cleanup":  {"free.go", "nodes.go", "readobjects.go", "run.go"},
+	"internal/desk/doctor":   {"live.go", "nodes.go", "policies.go", "probe.go", "probepod.go", "readers.go", "readmultus.go", "readnadra.go", "whereabouts.go", "workloads.go"},
+	"internal/desk/inspect":  {"live.go", "pod.go", "watch.go"},
+	"internal/installation":  {"find.go", "remover.go"},
+	"internal/desk/snapshot": {"take.go"},
+	"internal/nodecmd": {
+		"addresses.go", "canary.go", "cleanup.go", "cni.go", "free.go", "host.go", "leases.go", "links.go", "nri.go", "ping.go", "podlink.go", "podnet.go", "pods.go",
+		"probe.go", "process.go", "sandboxes.go", "uninstall.go", "vfs.go",
+	},
 	"internal/desk/uninstall": {"deleteobjects.go", "facts.go", "nodes.go", "run.go"},
 	"internal/desk/upgrade": {
 		"await.go", "checkcapacity.go", "drain.go", "handover.go", "journal.go", "keepmultusoff.go", "lock.go", "namespaces.go", "nodes.go",

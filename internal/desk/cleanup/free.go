@@ -13,14 +13,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nadra-dev/nadra/internal/kube"
-	"github.com/nadra-dev/nadra/internal/orphan"
+	"github.com/nadra-dev/nadra/internal/probe"
 )
 
 // free frees objects, each only if it has not changed since it was judged.
-func (c Cleaner) free(ctx context.Context, f Facts, orphans []orphan.Orphan) {
+func (c Cleaner) free(ctx context.Context, f Facts, orphans []probe.Orphan) {
 	for i := range orphans {
 		o := &orphans[i]
-		if o.Action == orphan.None {
+		if o.Action == probe.ActionNone {
 			continue
 		}
 		err := c.freeOne(ctx, f, o)
@@ -33,18 +33,18 @@ func (c Cleaner) free(ctx context.Context, f Facts, orphans []orphan.Orphan) {
 }
 
 // freeOne frees an object.
-func (c Cleaner) freeOne(ctx context.Context, f Facts, o *orphan.Orphan) error {
+func (c Cleaner) freeOne(ctx context.Context, f Facts, o *probe.Orphan) error {
 	namespace, name, _ := strings.Cut(o.Object, "/")
 	switch o.Kind {
-	case orphan.Claim:
+	case probe.OrphanClaim:
 		i := slices.IndexFunc(f.Claims, func(x resourceapi.ResourceClaim) bool { return x.Namespace == namespace && x.Name == name })
 		return c.Kube.ResourceV1().ResourceClaims(namespace).Delete(ctx, name, kube.DeleteExactly(&f.Claims[i]))
-	case orphan.Template:
+	case probe.OrphanTemplate:
 		i := slices.IndexFunc(f.Templates, func(x resourceapi.ResourceClaimTemplate) bool { return x.Namespace == namespace && x.Name == name })
 		return c.Kube.ResourceV1().ResourceClaimTemplates(namespace).Delete(ctx, name, kube.DeleteExactly(&f.Templates[i]))
-	case orphan.Whereabouts:
+	case probe.OrphanWhereabouts:
 		return c.release(ctx, namespace, name, o.Sandbox)
-	case orphan.Reservation:
+	case probe.OrphanReservation:
 		return c.unreserve(ctx, namespace, name, o.Sandbox)
 	}
 	return fmt.Errorf("freeing an orphan of unknown kind %q", o.Kind)

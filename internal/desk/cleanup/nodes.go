@@ -16,7 +16,7 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/kube"
 	"github.com/nadra-dev/nadra/internal/nodepod"
-	"github.com/nadra-dev/nadra/internal/orphan"
+	"github.com/nadra-dev/nadra/internal/probe"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
@@ -35,7 +35,7 @@ const applyFactor = 10
 
 // nodes runs a pod on each Linux node that finds orphans and, with apply, frees them. The
 // report of a node that does not answer has the reason.
-func (c Cleaner) nodes(ctx context.Context, apply bool) ([]orphan.NodeReport, error) {
+func (c Cleaner) nodes(ctx context.Context, apply bool) ([]probe.OrphanReport, error) {
 	nodes, err := nodepod.LinuxNodes(ctx, c.Kube)
 	if err != nil {
 		return nil, err
@@ -51,10 +51,10 @@ func (c Cleaner) nodes(ctx context.Context, apply bool) ([]orphan.NodeReport, er
 	}
 	nodes = slices.DeleteFunc(nodes, func(name string) bool { return !c.on(name) })
 	apply = apply && c.Namespace == "" // a node cannot tell the namespace of its orphans
-	var out []orphan.NodeReport
-	for _, r := range nodepod.OnEach(ctx, *c.Pods, nodes, func(node string) (orphan.NodeReport, error) { return c.node(ctx, node, dirs, apply) }) {
+	var out []probe.OrphanReport
+	for _, r := range nodepod.OnEach(ctx, *c.Pods, nodes, func(node string) (probe.OrphanReport, error) { return c.node(ctx, node, dirs, apply) }) {
 		if r.Err != nil {
-			r.Report = orphan.NodeReport{Refused: r.Err.Error()}
+			r.Report = probe.OrphanReport{Refused: r.Err.Error()}
 		}
 		r.Report.Node = r.Node
 		out = append(out, r.Report)
@@ -66,8 +66,8 @@ func (c Cleaner) nodes(ctx context.Context, apply bool) ([]orphan.NodeReport, er
 }
 
 // node runs the pod on a node, and returns its report.
-func (c Cleaner) node(ctx context.Context, name string, dirs []string, apply bool) (orphan.NodeReport, error) {
-	var report orphan.NodeReport
+func (c Cleaner) node(ctx context.Context, name string, dirs []string, apply bool) (probe.OrphanReport, error) {
+	var report probe.OrphanReport
 	args := []string{"cleanup", "--host-root=" + nodepod.HostRoot, "--older-than=" + c.OlderThan.String(), "--network-dirs=" + strings.Join(dirs, ",")}
 	args = append(args, c.NodeArgs...)
 	if c.AllCNI {

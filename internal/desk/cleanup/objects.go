@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/nadra-dev/nadra/internal/orphan"
+	"github.com/nadra-dev/nadra/internal/probe"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/translate"
@@ -35,7 +35,7 @@ type Facts struct {
 }
 
 // Objects returns the cluster's objects that are orphans, and not younger than olderThan.
-func Objects(f Facts, olderThan time.Duration, s Sandboxes) []orphan.Orphan {
+func Objects(f Facts, olderThan time.Duration, s Sandboxes) []probe.Orphan {
 	uids, names := map[types.UID]bool{}, map[string]bool{}
 	used := map[string]bool{} // templates, by namespace/name
 	for i := range f.Pods {
@@ -52,7 +52,7 @@ func Objects(f Facts, olderThan time.Duration, s Sandboxes) []orphan.Orphan {
 			}
 		}
 	}
-	var out []orphan.Orphan
+	var out []probe.Orphan
 	for i := range f.Claims {
 		if c := &f.Claims[i]; f.Now.Sub(c.CreationTimestamp.Time) >= olderThan && claimOrphan(c, uids) {
 			out = append(out, claimOf(c))
@@ -61,11 +61,11 @@ func Objects(f Facts, olderThan time.Duration, s Sandboxes) []orphan.Orphan {
 	for i := range f.Templates {
 		t := &f.Templates[i]
 		if name := t.Namespace + "/" + t.Name; f.Now.Sub(t.CreationTimestamp.Time) >= olderThan && translate.Collectable(t) && !used[name] {
-			out = append(out, orphan.Orphan{Kind: orphan.Template, Object: name, Why: "admission created it, and neither a pod nor a workload refers to it", Action: orphan.Delete})
+			out = append(out, probe.Orphan{Kind: probe.OrphanTemplate, Object: name, Why: "admission created it, and neither a pod nor a workload refers to it", Action: probe.ActionDelete})
 		}
 	}
 	out = append(out, leases(f, names, s)...)
-	orphan.Sort(out)
+	probe.SortOrphans(out)
 	return out
 }
 
@@ -99,14 +99,14 @@ func OfNadra(c *resourceapi.ResourceClaim) bool {
 	return false
 }
 
-func claimOf(c *resourceapi.ResourceClaim) orphan.Orphan {
+func claimOf(c *resourceapi.ResourceClaim) probe.Orphan {
 	owner := metav1.GetControllerOf(c)
-	o := orphan.Orphan{
-		Kind: orphan.Claim, Object: c.Namespace + "/" + c.Name, Pod: c.Namespace + "/" + owner.Name,
-		Why: fmt.Sprintf("its pod (UID %s) is gone, and no other pod has reserved it", owner.UID), Action: orphan.Delete,
+	o := probe.Orphan{
+		Kind: probe.OrphanClaim, Object: c.Namespace + "/" + c.Name, Pod: c.Namespace + "/" + owner.Name,
+		Why: fmt.Sprintf("its pod (UID %s) is gone, and no other pod has reserved it", owner.UID), Action: probe.ActionDelete,
 	}
 	if !c.DeletionTimestamp.IsZero() {
-		o.Action, o.Why = orphan.None, o.Why+fmt.Sprintf("; it is being deleted, and waits for finalizers %v", c.Finalizers)
+		o.Action, o.Why = probe.ActionNone, o.Why+fmt.Sprintf("; it is being deleted, and waits for finalizers %v", c.Finalizers)
 	}
 	return o
 }

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
-	"github.com/nadra-dev/nadra/internal/orphan"
+	"github.com/nadra-dev/nadra/internal/probe"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
@@ -48,9 +48,9 @@ func TestClaims(t *testing.T) {
 	for name, tt := range map[string]struct {
 		claim resourceapi.ResourceClaim
 		pods  []corev1.Pod
-		want  orphan.Action // empty if it is not an orphan
+		want  probe.Action // empty if it is not an orphan
 	}{
-		"its pod is gone":                {claim(nil), []corev1.Pod{pod("other", "web")}, orphan.Delete},
+		"its pod is gone":                {claim(nil), []corev1.Pod{pod("other", "web")}, probe.ActionDelete},
 		"its pod is there":               {claim(nil), []corev1.Pod{pod("pod", "web")}, ""},
 		"another pod has reserved it":    {claim(func(c *resourceapi.ResourceClaim) { c.Status.ReservedFor[0].UID = "other" }), []corev1.Pod{pod("other", "x")}, ""},
 		"something else has reserved it": {claim(func(c *resourceapi.ResourceClaim) { c.Status.ReservedFor[0].Resource = "jobs" }), nil, ""},
@@ -59,7 +59,7 @@ func TestClaims(t *testing.T) {
 		"another driver's":               {claim(func(c *resourceapi.ResourceClaim) { c.Status.Allocation.Devices.Results[0].Driver = "gpu" }), nil, ""},
 		"it is not allocated":            {claim(func(c *resourceapi.ResourceClaim) { c.Status.Allocation = nil }), nil, ""},
 		"it is young":                    {claim(func(c *resourceapi.ResourceClaim) { c.CreationTimestamp = metav1.NewTime(now) }), nil, ""},
-		"it is being deleted":            {claim(func(c *resourceapi.ResourceClaim) { c.DeletionTimestamp = ptr.To(metav1.NewTime(now)) }), nil, orphan.None},
+		"it is being deleted":            {claim(func(c *resourceapi.ResourceClaim) { c.DeletionTimestamp = ptr.To(metav1.NewTime(now)) }), nil, probe.ActionNone},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := Objects(Facts{Claims: []resourceapi.ResourceClaim{tt.claim}, Pods: tt.pods, Now: now}, time.Minute, Sandboxes{})
@@ -112,15 +112,15 @@ func TestWhereabouts(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		s    Sandboxes
-		want map[string]orphan.Action
+		want map[string]probe.Action
 	}{
-		"all nodes have answered": {Sandboxes{IDs: map[string]bool{"runs": true}}, map[string]orphan.Action{"k/pool#1": orphan.Release, "k/pool#5": orphan.None, "k/10.0.0.1": orphan.Delete}},
+		"all nodes have answered": {Sandboxes{IDs: map[string]bool{"runs": true}}, map[string]probe.Action{"k/pool#1": probe.ActionRelease, "k/pool#5": probe.ActionNone, "k/10.0.0.1": probe.ActionDelete}},
 		"not all": {
-			Sandboxes{IDs: map[string]bool{"runs": true}, Unknown: "node x was not judged"}, map[string]orphan.Action{"k/pool#1": orphan.None, "k/pool#5": orphan.None, "k/10.0.0.1": orphan.None},
+			Sandboxes{IDs: map[string]bool{"runs": true}, Unknown: "node x was not judged"}, map[string]probe.Action{"k/pool#1": probe.ActionNone, "k/pool#5": probe.ActionNone, "k/10.0.0.1": probe.ActionNone},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := map[string]orphan.Action{}
+			got := map[string]probe.Action{}
 			for _, o := range Objects(f, time.Minute, tt.s) {
 				got[o.Object] = o.Action
 			}

@@ -1,6 +1,6 @@
 package cleanup
 
-import "github.com/nadra-dev/nadra/internal/orphan"
+import "github.com/nadra-dev/nadra/internal/probe"
 
 // APIVersion and ReportKind identify a Report.
 const (
@@ -10,9 +10,9 @@ const (
 
 // Report is the report of a cluster.
 type Report struct {
-	APIVersion string          `json:"apiVersion"`
-	Kind       string          `json:"kind"`
-	Orphans    []orphan.Orphan `json:"orphans"`
+	APIVersion string         `json:"apiVersion"`
+	Kind       string         `json:"kind"`
+	Orphans    []probe.Orphan `json:"orphans"`
 	// Refused are the nodes that were not judged, with the reason of each.
 	Refused []NodeProblem `json:"refused,omitempty"`
 	// Errors are the errors of reading parts of nodes.

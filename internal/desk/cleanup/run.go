@@ -1,5 +1,5 @@
-// Package cleanup finds and frees what deleted pods left behind in a cluster and, by pods, on its nodes (package
-// orphan). Whatever is, or may be, in use is kept.
+// Package cleanup finds and frees what deleted pods left behind in a cluster and, by pods, on its nodes. Whatever is,
+// or may be, in use is kept.
 package cleanup
 
 import (
@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/nadra-dev/nadra/internal/nodepod"
-	"github.com/nadra-dev/nadra/internal/orphan"
+	"github.com/nadra-dev/nadra/internal/probe"
 )
 
 // Cleaner cleans up a cluster.
@@ -44,7 +44,7 @@ func (c Cleaner) Find(ctx context.Context) (Report, error) { return c.run(ctx, f
 func (c Cleaner) Free(ctx context.Context) (Report, error) { return c.run(ctx, true) }
 
 func (c Cleaner) run(ctx context.Context, apply bool) (Report, error) {
-	r := Report{APIVersion: APIVersion, Kind: ReportKind, Orphans: []orphan.Orphan{}}
+	r := Report{APIVersion: APIVersion, Kind: ReportKind, Orphans: []probe.Orphan{}}
 	// Before the pods are listed, so that the pod of every claim and lease exists by then.
 	facts, err := c.objects(ctx)
 	if err != nil {
@@ -62,7 +62,7 @@ func (c Cleaner) run(ctx context.Context, apply bool) (Report, error) {
 		return r, err
 	}
 	facts.Now = time.Now()
-	objects := slices.DeleteFunc(Objects(facts, c.OlderThan, sandboxes), func(o orphan.Orphan) bool { return !c.wants(o) })
+	objects := slices.DeleteFunc(Objects(facts, c.OlderThan, sandboxes), func(o probe.Orphan) bool { return !c.wants(o) })
 	if apply {
 		c.free(ctx, facts, objects)
 	}
@@ -71,16 +71,16 @@ func (c Cleaner) run(ctx context.Context, apply bool) (Report, error) {
 }
 
 // wants reports whether an orphan belongs to Namespace.
-func (c Cleaner) wants(o orphan.Orphan) bool {
+func (c Cleaner) wants(o probe.Orphan) bool {
 	whose := o.Object
-	if o.Node != "" || o.Kind == orphan.Whereabouts || o.Kind == orphan.Reservation {
+	if o.Node != "" || o.Kind == probe.OrphanWhereabouts || o.Kind == probe.OrphanReservation {
 		whose = o.Pod
 	}
 	return c.Namespace == "" || strings.HasPrefix(whose, c.Namespace+"/")
 }
 
 // add adds the nodes' reports, and returns their sandboxes.
-func (c Cleaner) add(r *Report, reports []orphan.NodeReport) Sandboxes {
+func (c Cleaner) add(r *Report, reports []probe.OrphanReport) Sandboxes {
 	s := Sandboxes{IDs: map[string]bool{}}
 	if len(c.Only) > 0 {
 		s.Unknown = "not all nodes were inspected"

@@ -23,11 +23,11 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/nadra-dev/nadra/internal/nodepod"
-	"github.com/nadra-dev/nadra/internal/orphan"
+	"github.com/nadra-dev/nadra/internal/probe"
 )
 
 // world returns a cluster with two nodes and an IPPool. A node without an answer fails.
-func world(t *testing.T, answers map[string]orphan.NodeReport) (Cleaner, *fake.Clientset) {
+func world(t *testing.T, answers map[string]probe.OrphanReport) (Cleaner, *fake.Clientset) {
 	t.Helper()
 	kube := fake.NewSimpleClientset(
 		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}},
@@ -79,14 +79,14 @@ func world(t *testing.T, answers map[string]orphan.NodeReport) (Cleaner, *fake.C
 	return c, kube
 }
 
-func both() map[string]orphan.NodeReport {
-	lease := orphan.Orphan{Kind: orphan.HostLocal, Object: "/l/10.0.0.5", Pod: "b/x", Action: orphan.Release}
-	return map[string]orphan.NodeReport{"node-1": {Sandboxes: []string{"runs"}}, "node-2": {Orphans: []orphan.Orphan{lease}, Kept: 2}}
+func both() map[string]probe.OrphanReport {
+	lease := probe.Orphan{Kind: probe.OrphanHostLocal, Object: "/l/10.0.0.5", Pod: "b/x", Action: probe.ActionRelease}
+	return map[string]probe.OrphanReport{"node-1": {Sandboxes: []string{"runs"}}, "node-2": {Orphans: []probe.Orphan{lease}, Kept: 2}}
 }
 
 // actions returns the actions by node and object.
-func actions(r Report) map[string]orphan.Action {
-	out := map[string]orphan.Action{}
+func actions(r Report) map[string]probe.Action {
+	out := map[string]probe.Action{}
 	for _, o := range r.Orphans {
 		out[o.Node+" "+o.Object] = o.Action
 	}
@@ -98,17 +98,17 @@ func TestFind(t *testing.T) {
 	silent := both()
 	delete(silent, "node-1")
 	for name, tt := range map[string]struct {
-		answers map[string]orphan.NodeReport
+		answers map[string]probe.OrphanReport
 		change  func(*Cleaner)
-		want    map[string]orphan.Action
+		want    map[string]probe.Action
 		refused int
 	}{
-		"all nodes answer": {both(), func(*Cleaner) {}, map[string]orphan.Action{one: orphan.Release, lease: orphan.Release}, 0},
+		"all nodes answer": {both(), func(*Cleaner) {}, map[string]probe.Action{one: probe.ActionRelease, lease: probe.ActionRelease}, 0},
 		// The running sandbox may be on the node that does not answer.
-		"a node does not":       {silent, func(*Cleaner) {}, map[string]orphan.Action{one: orphan.None, " kube-system/pool#2": orphan.None, lease: orphan.Release}, 1},
-		"only one is inspected": {both(), func(c *Cleaner) { c.Only = []string{"node-1"} }, map[string]orphan.Action{one: orphan.None}, 0},
-		"none is":               {both(), func(c *Cleaner) { c.Pods = nil }, map[string]orphan.Action{one: orphan.None, " kube-system/pool#2": orphan.None}, 0},
-		"of one namespace":      {both(), func(c *Cleaner) { c.Namespace = "b" }, map[string]orphan.Action{lease: orphan.Release}, 0},
+		"a node does not":       {silent, func(*Cleaner) {}, map[string]probe.Action{one: probe.ActionNone, " kube-system/pool#2": probe.ActionNone, lease: probe.ActionRelease}, 1},
+		"only one is inspected": {both(), func(c *Cleaner) { c.Only = []string{"node-1"} }, map[string]probe.Action{one: probe.ActionNone}, 0},
+		"none is":               {both(), func(c *Cleaner) { c.Pods = nil }, map[string]probe.Action{one: probe.ActionNone, " kube-system/pool#2": probe.ActionNone}, 0},
+		"of one namespace":      {both(), func(c *Cleaner) { c.Namespace = "b" }, map[string]probe.Action{lease: probe.ActionRelease}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, kube := world(t, tt.answers)

@@ -6,7 +6,7 @@ import (
 	"net/netip"
 	"strings"
 
-	"github.com/nadra-dev/nadra/internal/orphan"
+	"github.com/nadra-dev/nadra/internal/probe"
 )
 
 // Pool is an IPPool of whereabouts.
@@ -39,15 +39,15 @@ type Sandboxes struct {
 // leases returns the addresses whose pod is gone, and whose sandbox no node has. It leaves
 // out addresses of a pod that was recreated under its name: its new sandbox may have taken
 // them over.
-func leases(f Facts, pods map[string]bool, s Sandboxes) []orphan.Orphan {
-	var out []orphan.Orphan
-	judge := func(a Allocation, o orphan.Orphan) {
+func leases(f Facts, pods map[string]bool, s Sandboxes) []probe.Orphan {
+	var out []probe.Orphan
+	judge := func(a Allocation, o probe.Orphan) {
 		if !strings.Contains(a.Pod, "/") || pods[a.Pod] || s.IDs[a.ID] {
 			return
 		}
 		o.Pod, o.Sandbox, o.Why = a.Pod, a.ID, "its pod is gone, and no node has its sandbox"
 		if s.Unknown != "" || a.ID == "" {
-			o.Action, o.Why = orphan.None, "its pod is gone; it is unknown whether its sandbox is: "+s.Unknown
+			o.Action, o.Why = probe.ActionNone, "its pod is gone; it is unknown whether its sandbox is: "+s.Unknown
 			if a.ID == "" {
 				o.Why = "its pod is gone; it is unknown whether its sandbox is: the allocation does not name it"
 			}
@@ -56,11 +56,11 @@ func leases(f Facts, pods map[string]bool, s Sandboxes) []orphan.Orphan {
 	}
 	for _, p := range f.Pools {
 		for key, a := range p.Allocations {
-			judge(a, orphan.Orphan{Kind: orphan.Whereabouts, Object: p.Namespace + "/" + p.Name + "#" + key, Network: p.Range, Address: p.address(key), Action: orphan.Release})
+			judge(a, probe.Orphan{Kind: probe.OrphanWhereabouts, Object: p.Namespace + "/" + p.Name + "#" + key, Network: p.Range, Address: p.address(key), Action: probe.ActionRelease})
 		}
 	}
 	for _, r := range f.Reservations {
-		judge(r.Allocation, orphan.Orphan{Kind: orphan.Reservation, Object: r.Namespace + "/" + r.Name, Address: r.Name, Action: orphan.Delete})
+		judge(r.Allocation, probe.Orphan{Kind: probe.OrphanReservation, Object: r.Namespace + "/" + r.Name, Address: r.Name, Action: probe.ActionDelete})
 	}
 	return out
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/nadra-dev/nadra/internal/desk/cleanup"
-	"github.com/nadra-dev/nadra/internal/orphan"
+	"github.com/nadra-dev/nadra/internal/probe"
 )
 
 // writeCleanupTable writes a row for each orphan, and the totals.
@@ -22,7 +22,7 @@ func writeCleanupTable(w io.Writer, r cleanup.Report) error {
 			freed++
 		case o.Error != "":
 			action, why = action+": failed", o.Error
-		case o.Action == orphan.None:
+		case o.Action == probe.ActionNone:
 			reported++
 		}
 		return []string{o.Node, string(o.Kind), shortened(o), o.Address, o.Pod, action, why}
@@ -44,7 +44,7 @@ func writeCleanupTable(w io.Writer, r cleanup.Report) error {
 }
 
 // shortened returns the place of an orphan with the first digits of the sandbox's ID.
-func shortened(o orphan.Orphan) string {
+func shortened(o probe.Orphan) string {
 	const digits = 12
 	if len(o.Sandbox) <= digits {
 		return o.Object

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nadra-dev/nadra/internal/nodepod"
-	"github.com/nadra-dev/nadra/internal/orphan"
+	"github.com/nadra-dev/nadra/internal/probe"
 )
 
 // noteAnnotation keeps the Note on the driver's namespace, because it cannot be read from
@@ -84,7 +84,7 @@ func (u Uninstaller) ensureNamespace(ctx context.Context) error {
 }
 
 // records returns attachments and pending DELs on nodes.
-func (u Uninstaller) records(ctx context.Context) ([]orphan.Record, error) {
+func (u Uninstaller) records(ctx context.Context) ([]probe.Record, error) {
 	if u.DryRun == "client" {
 		u.Say("nodes are not inspected: use --dry-run=server")
 		return nil, nil
@@ -95,7 +95,7 @@ func (u Uninstaller) records(ctx context.Context) ([]orphan.Record, error) {
 		}
 	}
 	reports, err := u.ask(ctx, false)
-	var out []orphan.Record
+	var out []probe.Record
 	for _, name := range slices.Sorted(maps.Keys(reports)) {
 		for _, r := range reports[name].Records {
 			r.Node = name
@@ -135,14 +135,14 @@ func (u Uninstaller) cleanNodes(ctx context.Context) error {
 
 // ask runs a pod on each Linux node, and returns their reports. It fails if one does not
 // answer.
-func (u Uninstaller) ask(ctx context.Context, remove bool) (map[string]orphan.Remains, error) {
+func (u Uninstaller) ask(ctx context.Context, remove bool) (map[string]probe.Remains, error) {
 	nodes, err := nodepod.LinuxNodes(ctx, u.Kube)
 	if err != nil {
 		return nil, err
 	}
 	nodes = slices.DeleteFunc(nodes, func(name string) bool { return slices.Contains(u.Exclude, name) })
-	out := map[string]orphan.Remains{}
-	for _, r := range nodepod.OnEach(ctx, *u.Pods, nodes, func(node string) (orphan.Remains, error) { return u.node(ctx, node, remove) }) {
+	out := map[string]probe.Remains{}
+	for _, r := range nodepod.OnEach(ctx, *u.Pods, nodes, func(node string) (probe.Remains, error) { return u.node(ctx, node, remove) }) {
 		if r.Err == nil {
 			out[r.Node] = r.Report
 		}
@@ -152,13 +152,13 @@ func (u Uninstaller) ask(ctx context.Context, remove bool) (map[string]orphan.Re
 }
 
 // node runs a pod on a node, and returns its report.
-func (u Uninstaller) node(ctx context.Context, name string, remove bool) (orphan.Remains, error) {
+func (u Uninstaller) node(ctx context.Context, name string, remove bool) (probe.Remains, error) {
 	args := append([]string{"uninstall", "--host-root=" + nodepod.HostRoot}, u.NodeArgs...)
 	pod := u.Pods.Pod(name, args)
 	if remove {
 		pod = u.Pods.WritingPod(name, append(args, "--remove"))
 	}
-	var report orphan.Remains
+	var report probe.Remains
 	log, err := u.Pods.Run(ctx, pod)
 	if err == nil && json.Unmarshal(log, &report) != nil {
 		err = errors.New(strings.TrimSpace(string(log)))

@@ -23,13 +23,13 @@ import (
 	clientfake "sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/nadra-dev/nadra/internal/nodepod"
-	"github.com/nadra-dev/nadra/internal/orphan"
+	"github.com/nadra-dev/nadra/internal/probe"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
 // world returns a cluster with nadra on one node, and the messages of its Uninstaller.
-func world(t *testing.T, answer orphan.Remains, more ...runtime.Object) (*Uninstaller, *[]string) {
+func world(t *testing.T, answer probe.Remains, more ...runtime.Object) (*Uninstaller, *[]string) {
 	t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "nadra"}}
 	kube := fake.NewSimpleClientset(append([]runtime.Object{
@@ -70,13 +70,13 @@ func TestCheck(t *testing.T) {
 		"meta.helm.sh/release-name": "net", "meta.helm.sh/release-namespace": "infra",
 	}}}
 	helm.Spec.Template.Spec.Containers = []corev1.Container{{Name: "nadra-node", Image: "registry/nadra-node:v1"}}
-	record := orphan.Remains{Records: []orphan.Record{{Pod: "core/upf-0", What: "network core/n3 is Attached"}}}
+	record := probe.Remains{Records: []probe.Record{{Pod: "core/upf-0", What: "network core/n3 is Attached"}}}
 
-	u, _ := world(t, orphan.Remains{})
+	u, _ := world(t, probe.Remains{})
 	if notes, err := u.Check(t.Context()); err != nil || len(notes) > 0 {
 		t.Errorf("unused: %v, %v", notes, err)
 	}
-	u, _ = world(t, orphan.Remains{}, helm)
+	u, _ = world(t, probe.Remains{}, helm)
 	var byHelm *HelmError
 	if _, err := u.Check(t.Context()); !errors.As(err, &byHelm) || reason.Of(err) != reason.InstalledByHelm || !strings.Contains(err.Error(), "helm uninstall net -n infra") || !strings.Contains(err.Error(), "--image registry/nadra-node:v1") {
 		t.Errorf("by Helm: %v", err)
@@ -86,7 +86,7 @@ func TestCheck(t *testing.T) {
 	if _, err := u.Check(t.Context()); !errors.As(err, &inUse) || reason.Of(err) != reason.NadraInUse || inUse.Users[0].Who != "node node-1, pod core/upf-0" {
 		t.Errorf("with a record: %v", err)
 	}
-	u, _ = world(t, orphan.Remains{Error: "the disk is broken"})
+	u, _ = world(t, probe.Remains{Error: "the disk is broken"})
 	if _, err := u.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "node node-1: the disk is broken") {
 		t.Errorf("a node that cannot be inspected: %v", err)
 	}
@@ -108,7 +108,7 @@ func there(t *testing.T, u *Uninstaller, o Object) bool {
 
 // If a node still has a record, Run keeps what the next run needs.
 func TestStopsAtRecords(t *testing.T) {
-	u, _ := world(t, orphan.Remains{Records: []orphan.Record{{Pod: "core/upf-0", What: "network core/n3 is Attached"}}})
+	u, _ := world(t, probe.Remains{Records: []probe.Record{{Pod: "core/upf-0", What: "network core/n3 is Attached"}}})
 	var inUse *InUseError
 	if err := u.Run(t.Context()); !errors.As(err, &inUse) {
 		t.Fatal(err)
@@ -126,7 +126,7 @@ func TestStopsAtRecords(t *testing.T) {
 }
 
 func TestMarks(t *testing.T) {
-	u, _ := world(t, orphan.Remains{}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+	u, _ := world(t, probe.Remains{}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		Name: "core", Labels: map[string]string{v1alpha1.OwnerLabel: v1alpha1.OwnerMultus, "team": "x"},
 	}})
 	if err := u.removeMarks(t.Context()); err != nil {
@@ -148,7 +148,7 @@ func TestMarks(t *testing.T) {
 // A dry run changes nothing, and reports each object once.
 func TestDryRun(t *testing.T) {
 	for _, how := range []string{"client", "server"} {
-		u, progress := world(t, orphan.Remains{Paths: []string{"/var/lib/nadra"}})
+		u, progress := world(t, probe.Remains{Paths: []string{"/var/lib/nadra"}})
 		u.DryRun = how
 		if how == "server" { // which the fake does not support
 			u.Dynamic.(*dynamicfake.FakeDynamicClient).PrependReactor("delete", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
@@ -185,7 +185,7 @@ func TestNamespaces(t *testing.T) {
 		pod  *corev1.Pod
 		kept bool
 	}{{leftBehind, false}, {web, true}} {
-		u, progress := world(t, orphan.Remains{}, tt.pod)
+		u, progress := world(t, probe.Remains{}, tt.pod)
 		u.Dynamic.(*dynamicfake.FakeDynamicClient).PrependReactor("delete", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) {
 			return false, nil, u.Kube.CoreV1().Namespaces().Delete(t.Context(), "nadra", metav1.DeleteOptions{})
 		})

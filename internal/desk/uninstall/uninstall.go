@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nadra-dev/nadra/internal/desk/cleanup"
-	"github.com/nadra-dev/nadra/internal/orphan"
+	"github.com/nadra-dev/nadra/internal/probe"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/translate"
@@ -29,7 +29,7 @@ type Facts struct {
 	// Upgrade describes an unfinished upgrade; empty without one.
 	Upgrade string
 	// Records are attachments and pending DELs on nodes.
-	Records []orphan.Record
+	Records []probe.Record
 }
 
 // Workload is a workload with its pod template.
@@ -83,7 +83,7 @@ func InUse(f Facts) []User {
 }
 
 // userOf returns the user that a record stands for.
-func userOf(r orphan.Record) User {
+func userOf(r probe.Record) User {
 	who := "node " + r.Node
 	if r.Pod != "" {
 		who += ", pod " + r.Pod

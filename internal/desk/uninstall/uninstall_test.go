@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 
-	"github.com/nadra-dev/nadra/internal/orphan"
+	"github.com/nadra-dev/nadra/internal/probe"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
@@ -42,7 +42,7 @@ func pod(name, owner string) corev1.Pod {
 
 // TestPendingDELRemedy checks that nobody is told to wait for a pod that is gone already.
 func TestPendingDELRemedy(t *testing.T) {
-	users := InUse(Facts{Records: []orphan.Record{{Node: "node-1", Pod: "core/upf-0", What: "the DEL of network core/n3 fails", PendingDEL: true}}})
+	users := InUse(Facts{Records: []probe.Record{{Node: "node-1", Pod: "core/upf-0", What: "the DEL of network core/n3 fails", PendingDEL: true}}})
 	if len(users) != 1 || !strings.HasPrefix(users[0].Remedy, "Repair what the message names") || !strings.HasSuffix(users[0].Remedy, "--exclude-node node-1") {
 		t.Errorf("%+v", users)
 	}
@@ -91,7 +91,7 @@ func TestInUse(t *testing.T) {
 			"pod core/bound: nadra attached its networks by annotation nadra.dev/networks",
 		}},
 		"an upgrade": {Facts{Upgrade: "it is paused"}, []string{"an upgrade: it is paused"}},
-		"records": {Facts{Records: []orphan.Record{
+		"records": {Facts{Records: []probe.Record{
 			{Node: "node-1", Pod: "core/upf-0", Claim: "core/net", What: "network core/n3 is Prepared"}, {Node: "node-2", What: "interface net1 …", Cleanup: true},
 		}}, []string{"node node-1, pod core/upf-0, claim core/net: network core/n3 is Prepared", "node node-2: interface net1 …"}},
 	} {

@@ -1,4 +1,4 @@
-package orphan
+package probe
 
 // Record is an attachment that is not detached yet, or a pending DEL, on a node.
 type Record struct {

@@ -1,6 +1,4 @@
-// Package orphan decides what deleted pods left behind on a node, and defines how the node reports that. It is pure:
-// facts go in, orphans come out. Whatever is, or may be, in use is not an orphan.
-package orphan
+package probe
 
 import (
 	"cmp"
@@ -8,35 +6,35 @@ import (
 	"strings"
 )
 
-// Kind is the kind of an orphan.
-type Kind string
+// OrphanKind is the kind of an orphan.
+type OrphanKind string
 
 // The kinds of orphans.
 const (
-	Claim        Kind = "claim"        // a ResourceClaim with networks of nadra
-	Template     Kind = "template"     // a ResourceClaimTemplate created by admission
-	Whereabouts  Kind = "whereabouts"  // an address in an IPPool
-	Reservation  Kind = "reservation"  // an OverlappingRangeIPReservation of whereabouts
-	CNICache     Kind = "cni-cache"    // an attachment in a cache of libcni
-	MultusCache  Kind = "multus-cache" // Multus' own record of a sandbox' networks
-	HostLocal    Kind = "host-local"   // an address assigned by host-local
-	VirtualFuncs Kind = "vf"           // a virtual function with a pod's settings
+	OrphanClaim       OrphanKind = "claim"        // a ResourceClaim with networks of nadra
+	OrphanTemplate    OrphanKind = "template"     // a ResourceClaimTemplate created by admission
+	OrphanWhereabouts OrphanKind = "whereabouts"  // an address in an IPPool
+	OrphanReservation OrphanKind = "reservation"  // an OverlappingRangeIPReservation of whereabouts
+	OrphanCNICache    OrphanKind = "cni-cache"    // an attachment in a cache of libcni
+	OrphanMultusCache OrphanKind = "multus-cache" // Multus' own record of a sandbox' networks
+	OrphanHostLocal   OrphanKind = "host-local"   // an address assigned by host-local
+	OrphanVF          OrphanKind = "vf"           // a virtual function with a pod's settings
 )
 
 // Action is the way to free an orphan.
 type Action string
 
-// The actions. None leaves it to a person.
+// The actions. ActionNone leaves it to a person.
 const (
-	None    Action = "none"
-	Delete  Action = "delete"  // deletes the object or file
-	DEL     Action = "DEL"     // runs the plugins with the arguments of ADD, and removes the file
-	Release Action = "release" // releases the address as its IPAM plugin would
+	ActionNone    Action = "none"
+	ActionDelete  Action = "delete"  // deletes the object or file
+	ActionDEL     Action = "DEL"     // runs the plugins with the arguments of ADD, and removes the file
+	ActionRelease Action = "release" // releases the address as its IPAM plugin would
 )
 
 // Orphan is something that no pod uses any more.
 type Orphan struct {
-	Kind Kind `json:"kind"`
+	Kind OrphanKind `json:"kind"`
 	// Node is the node that has it; empty for objects of the cluster.
 	Node string `json:"node,omitempty"`
 	// Object is its path on the node, or [NAMESPACE/]NAME.
@@ -49,7 +47,7 @@ type Orphan struct {
 	Pod string `json:"pod,omitempty"`
 	// Sandbox is the ID of the sandbox that used it.
 	Sandbox string `json:"sandbox,omitempty"`
-	// Why explains why it is an orphan and, if Action is None, why it is not freed.
+	// Why explains why it is an orphan and, if Action is ActionNone, why it is not freed.
 	Why    string `json:"why"`
 	Action Action `json:"action"`
 	// Done is true if it was freed. Error is the error of freeing it.
@@ -57,9 +55,9 @@ type Orphan struct {
 	Error string `json:"error,omitempty"`
 }
 
-// Sort sorts orphans by node and kind, in the order in which they are freed.
-func Sort(all []Orphan) {
-	order := []Kind{Claim, Template, Whereabouts, Reservation, CNICache, MultusCache, HostLocal, VirtualFuncs}
+// SortOrphans sorts orphans by node and kind, in the order in which they are freed.
+func SortOrphans(all []Orphan) {
+	order := []OrphanKind{OrphanClaim, OrphanTemplate, OrphanWhereabouts, OrphanReservation, OrphanCNICache, OrphanMultusCache, OrphanHostLocal, OrphanVF}
 	slices.SortStableFunc(all, func(a, b Orphan) int {
 		return cmp.Or(
 			strings.Compare(a.Node, b.Node),
@@ -69,8 +67,8 @@ func Sort(all []Orphan) {
 	})
 }
 
-// NodeReport is the report of a node.
-type NodeReport struct {
+// OrphanReport is the report of a node about its orphans.
+type OrphanReport struct {
 	// Node is the node's name, which the node itself leaves out.
 	Node string `json:"node,omitempty"`
 	// Sandboxes are the IDs of the container runtime's sandboxes.

@@ -1,4 +1,4 @@
-package orphan
+package nodecmd
 
 import (
 	"fmt"
@@ -11,26 +11,26 @@ import (
 	"github.com/nadra-dev/nadra/internal/probe"
 )
 
-// Owner is the owner of a cache of libcni.
-type Owner string
+// owner is the owner of a cache of libcni.
+type owner string
 
 // The owners.
 const (
-	Nadra   Owner = "nadra"
-	Multus  Owner = "Multus"
-	Runtime Owner = "the container runtime"
+	ownerNadra   owner = "nadra"
+	ownerMultus  owner = "Multus"
+	ownerRuntime owner = "the container runtime"
 )
 
 // defaultInterface is the interface of the cluster's default network in every pod.
 const defaultInterface = "eth0"
 
-// NodeFacts describe a node. They are read in this order: files, then namespaces and the
+// nodeFacts describe a node. They are read in this order: files, then namespaces and the
 // checkpoint, then the runtime's sandboxes. So the file of a sandbox that was created
 // meanwhile is young, and that of a sandbox that ended is gone.
-type NodeFacts struct {
-	Attachments []Attachment
-	Notes       []Note
-	Leases      []Lease
+type nodeFacts struct {
+	Attachments []cacheEntry
+	Notes       []note
+	Leases      []lease
 	VFs         []probe.VF
 
 	// Held are the sandboxes for which nadra's checkpoint has a record or a pending
@@ -48,9 +48,9 @@ type NodeFacts struct {
 	Sandboxes map[string]bool
 }
 
-// Attachment is an entry of libcni's cache.
-type Attachment struct {
-	Owner                     Owner
+// cacheEntry is an entry of libcni's cache.
+type cacheEntry struct {
+	Owner                     owner
 	File, Network, ID, IfName string
 	Pod                       string
 	Age                       time.Duration
@@ -60,14 +60,14 @@ type Attachment struct {
 	Device string
 }
 
-// Note is Multus' own file of a sandbox.
-type Note struct {
+// note is Multus' own file of a sandbox.
+type note struct {
 	File, ID string
 	Age      time.Duration
 }
 
-// Lease is an address that host-local assigned.
-type Lease struct {
+// lease is an address that host-local assigned.
+type lease struct {
 	File, ID, IfName string
 	// Dir is the directory of the network.
 	Dir     string
@@ -75,27 +75,15 @@ type Lease struct {
 	Age     time.Duration
 }
 
-// NodePolicy limits what may be freed.
-type NodePolicy struct {
-	// OlderThan is the minimum age of an orphan: the runtime does not list a sandbox
-	// that is just being created.
-	OlderThan time.Duration
-	// Dirs are host-local's directories of the networks of
-	// NetworkAttachmentDefinitions.
-	Dirs []string
-	// AllCNI also frees leftovers of the cluster's default network.
-	AllCNI bool
-}
-
-// Decide returns the orphans. kept counts what is kept although the runtime does not know
+// decide returns the orphans. kept counts what is kept although the runtime does not know
 // its sandbox.
-func Decide(f NodeFacts, p NodePolicy) (orphans []Orphan, kept int) {
-	d := decision{NodeFacts: f, NodePolicy: p, attached: map[string]bool{}, secondary: map[string]bool{}}
+func decide(f nodeFacts, o CleanupOptions) (orphans []probe.Orphan, kept int) {
+	d := decision{nodeFacts: f, CleanupOptions: o, attached: map[string]bool{}, secondary: map[string]bool{}}
 	for _, a := range f.Attachments {
 		if a.NetNS {
 			d.attached[a.ID] = true
 		}
-		if a.Owner != Runtime && a.IfName != defaultInterface {
+		if a.Owner != ownerRuntime && a.IfName != defaultInterface {
 			d.secondary[a.Network] = true
 		}
 	}
@@ -103,20 +91,20 @@ func Decide(f NodeFacts, p NodePolicy) (orphans []Orphan, kept int) {
 	d.notes()
 	d.leases()
 	d.functions()
-	Sort(d.orphans)
+	probe.SortOrphans(d.orphans)
 	return d.orphans, d.kept
 }
 
 // decision collects the orphans of a node.
 type decision struct {
-	NodeFacts
-	NodePolicy
+	nodeFacts
+	CleanupOptions
 	// attached are the sandboxes whose network namespace exists.
 	attached map[string]bool
 	// secondary are the CNI networks that nadra or Multus attached on the node.
 	secondary map[string]bool
 
-	orphans []Orphan
+	orphans []probe.Orphan
 	kept    int
 }
 
@@ -141,15 +129,15 @@ func (d *decision) caches() {
 		if !d.gone(a.ID, a.Age) {
 			continue
 		}
-		o := Orphan{
-			Kind: CNICache, Object: a.File, Network: a.Network, Address: a.IfName, Pod: a.Pod, Sandbox: a.ID,
-			Why: unknown + ", and its network namespace is gone", Action: DEL,
+		o := probe.Orphan{
+			Kind: probe.OrphanCNICache, Object: a.File, Network: a.Network, Address: a.IfName, Pod: a.Pod, Sandbox: a.ID,
+			Why: unknown + ", and its network namespace is gone", Action: probe.ActionDEL,
 		}
 		switch {
-		case a.Owner == Nadra && d.DriverRuns:
-			o.Action, o.Why = None, o.Why+"; nadra's driver retries its DEL every 30 s: read its log"
-		case (a.Owner == Runtime || a.IfName == defaultInterface) && !d.AllCNI:
-			o.Action, o.Why = None, o.Why+"; it belongs to the cluster's default network: free it with --all-cni"
+		case a.Owner == ownerNadra && d.DriverRuns:
+			o.Action, o.Why = probe.ActionNone, o.Why+"; nadra's driver retries its DEL every 30 s: read its log"
+		case (a.Owner == ownerRuntime || a.IfName == defaultInterface) && !d.AllCNI:
+			o.Action, o.Why = probe.ActionNone, o.Why+"; it belongs to the cluster's default network: free it with --all-cni"
 		}
 		d.orphans = append(d.orphans, o)
 	}
@@ -159,7 +147,7 @@ func (d *decision) caches() {
 func (d *decision) notes() {
 	for _, n := range d.Notes {
 		if d.gone(n.ID, n.Age) {
-			d.orphans = append(d.orphans, Orphan{Kind: MultusCache, Object: n.File, Sandbox: n.ID, Why: unknown, Action: Delete})
+			d.orphans = append(d.orphans, probe.Orphan{Kind: probe.OrphanMultusCache, Object: n.File, Sandbox: n.ID, Why: unknown, Action: probe.ActionDelete})
 		}
 	}
 }
@@ -178,18 +166,18 @@ func (d *decision) leases() {
 			continue
 		}
 		network := path.Base(l.Dir)
-		o := Orphan{
-			Kind: HostLocal, Object: l.File, Network: network, Address: l.Address.String(), Sandbox: l.ID,
-			Why: why + ", and no network namespace has the address", Action: Release,
+		o := probe.Orphan{
+			Kind: probe.OrphanHostLocal, Object: l.File, Network: network, Address: l.Address.String(), Sandbox: l.ID,
+			Why: why + ", and no network namespace has the address", Action: probe.ActionRelease,
 		}
 		switch {
 		case d.Incomplete != "":
-			o.Action, o.Why = None, why+"; it is unknown whether the address is in use: "+d.Incomplete
+			o.Action, o.Why = probe.ActionNone, why+"; it is unknown whether the address is in use: "+d.Incomplete
 		case d.InUse[l.Address]:
 			d.kept++
 			continue
-		case !slices.Contains(d.Dirs, l.Dir) && !d.secondary[network] && !d.AllCNI:
-			o.Action, o.Why = None, o.Why+"; no NetworkAttachmentDefinition has this network: free it with --all-cni"
+		case !slices.Contains(d.NetworkDirs, l.Dir) && !d.secondary[network] && !d.AllCNI:
+			o.Action, o.Why = probe.ActionNone, o.Why+"; no NetworkAttachmentDefinition has this network: free it with --all-cni"
 		}
 		d.orphans = append(d.orphans, o)
 	}
@@ -199,24 +187,24 @@ func (d *decision) leases() {
 // may be an administrator's.
 func (d *decision) functions() {
 	for _, vf := range d.VFs {
-		left := settingsOf(vf)
-		held := d.HeldVFs[vf.PCI] || slices.ContainsFunc(d.Attachments, func(a Attachment) bool {
+		left := podSettings(vf)
+		held := d.HeldVFs[vf.PCI] || slices.ContainsFunc(d.Attachments, func(a cacheEntry) bool {
 			return a.Device == vf.PCI && (d.Sandboxes[a.ID] || d.Held[a.ID] || a.NetNS)
 		})
 		if len(left) == 0 || held {
 			continue
 		}
-		d.orphans = append(d.orphans, Orphan{
-			Kind: VirtualFuncs, Object: vf.PCI, Address: fmt.Sprintf("%s vf %d", vf.PF, vf.Index), Action: None,
+		d.orphans = append(d.orphans, probe.Orphan{
+			Kind: probe.OrphanVF, Object: vf.PCI, Address: fmt.Sprintf("%s vf %d", vf.PF, vf.Index), Action: probe.ActionNone,
 			Why: "it has " + strings.Join(left, ", ") + ", and nothing on the node uses it: unless an administrator set that, reset it with ip link set " +
 				fmt.Sprintf("%s vf %d", vf.PF, vf.Index),
 		})
 	}
 }
 
-// settingsOf returns the settings that are not a function's defaults. It ignores the
+// podSettings returns the settings that are not a function's defaults. It ignores the
 // hardware address, which drivers assign to every function.
-func settingsOf(vf probe.VF) []string {
+func podSettings(vf probe.VF) []string {
 	var out []string
 	if vf.VLAN != 0 {
 		out = append(out, fmt.Sprintf("vlan %d", vf.VLAN))
