@@ -19,7 +19,7 @@ import (
 var budget = []struct {
 	of   string
 	most int
-}{{lines, 75_018}, {tokens, 443_270}, {packages, 57}, {exported, 2_001}}
+}{{lines, 75_007}, {tokens, 443_253}, {packages, 56}, {exported, 1_997}}
 
 // The weights of the product. Tokens are those of the Go language, without comments, so that neither long lines nor
 // short comments make it lighter.

@@ -22,11 +22,11 @@ var foreign = []struct {
 	whose   string
 }{
 	{"internal/desk/inspect/foreign.go", "t.text", "texts of kubelet, kernel, plugins and their libraries: the tables of this file"},
-	{"internal/jsontext/jsontext.go", "after object key", "encoding/json"},
-	{"internal/jsontext/jsontext.go", "after object key:value pair", "encoding/json"},
-	{"internal/jsontext/jsontext.go", "after array element", "encoding/json"},
-	{"internal/jsontext/jsontext.go", "looking for beginning of object key string", "encoding/json"},
-	{"internal/jsontext/jsontext.go", "unexpected end", "encoding/json"},
+	{"pkg/attachment/json.go", "after object key", "encoding/json"},
+	{"pkg/attachment/json.go", "after object key:value pair", "encoding/json"},
+	{"pkg/attachment/json.go", "after array element", "encoding/json"},
+	{"pkg/attachment/json.go", "looking for beginning of object key string", "encoding/json"},
+	{"pkg/attachment/json.go", "unexpected end", "encoding/json"},
 	{"internal/desk/bundle/logs.go", `^((?:created by )?[A-Za-z0-9_.*/()-]+)\([0-9a-fx{}, .?]*\)$`, "Go's runtime, about a panic"},
 	{"internal/kube/ratelimit.go", "would exceed context deadline", "golang.org/x/time/rate, in client-go's rate limiter"},
 	{"internal/controller/maketemplates.go", "exceeded quota", "the API server's ResourceQuota"},

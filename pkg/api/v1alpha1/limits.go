@@ -5,7 +5,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/nadra-dev/nadra/internal/jsontext"
 	"github.com/nadra-dev/nadra/internal/truncate"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
@@ -115,7 +114,28 @@ func CheckText[T ~string | ~[]byte](name string, text T, limit int, remedy strin
 	if len(text) > limit {
 		return reason.Errorf(reason.LimitExceeded, "%s has more than %d bytes: %s", name, limit, remedy)
 	}
-	return CheckSize(name, jsontext.Depth(text), MaxDepth, "levels of nested lists and objects", "nest it less deeply")
+	return CheckSize(name, depth(text), MaxDepth, "levels of nested lists and objects", "nest it less deeply")
+}
+
+// depth returns how deeply lists and objects are nested, without decoding the text, which may be
+// invalid: it counts the brackets outside of strings.
+func depth[T ~string | ~[]byte](text T) int {
+	level, deepest, quoted := 0, 0, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{', c == '[':
+			level++
+			deepest = max(deepest, level)
+		case c == '}', c == ']':
+			level--
+		}
+	}
+	return deepest
 }
 
 // Cut returns a text as far as CheckText needs it in order to accept or refuse it, in memory of its own:

@@ -231,3 +231,13 @@ func TestOverlay(t *testing.T) {
 		t.Errorf("the result shares something with what it was made of (-before +after):\n%s", diff)
 	}
 }
+
+func TestDepth(t *testing.T) {
+	for text, want := range map[string]int{
+		"": 0, "1": 0, "[]": 1, `{"a":[{}]}`: 3, `["[[[", "\"[["]`: 1, "[[[": 3, `]]][`: 0, `"[`: 0, `[],[],[[]]`: 2,
+	} {
+		if got := depth(text); got != want {
+			t.Errorf("%s: depth %d, want %d", text, got, want)
+		}
+	}
+}

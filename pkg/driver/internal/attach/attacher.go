@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/nadra-dev/nadra/internal/failpoint"
-	"github.com/nadra-dev/nadra/internal/jsontext"
 	"github.com/nadra-dev/nadra/internal/metrics"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
@@ -163,7 +162,7 @@ func renew(todo []checkpoint.Record, present func(attachment.Attachment) (attach
 		if err != nil {
 			return nil, &networkError{r, err}
 		}
-		if !jsontext.Same(now.Conflist, r.Attachment.Conflist) {
+		if !attachment.SameJSON(now.Conflist, r.Attachment.Conflist) {
 			changed[r.Key()], todo[i].Attachment = now, now
 		}
 	}

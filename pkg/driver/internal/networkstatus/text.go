@@ -10,7 +10,7 @@ import (
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	nadutils "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/utils"
 
-	"github.com/nadra-dev/nadra/internal/jsontext"
+	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 )
 
@@ -79,7 +79,7 @@ func covers(shown nadv1.NetworkStatus, own *nadv1.NetworkStatus) bool {
 		return false // without an encoding, because a tenant may list thousands
 	}
 	shown.IPs = slices.DeleteFunc(slices.Clone(shown.IPs), func(ip string) bool { return !slices.Contains(own.IPs, ip) })
-	return jsontext.Same(shown, own)
+	return attachment.SameJSON(shown, own)
 }
 
 // Shows reports whether an annotation has the entries of these records. It ignores the

@@ -1,4 +1,4 @@
-package jsontext
+package attachment
 
 import (
 	"encoding/json"
@@ -28,24 +28,14 @@ func TestWhereAndWhy(t *testing.T) {
 			t.Errorf("%s: %v", tc.text, err)
 			continue
 		}
-		offender := Offender([]byte(tc.text), syntax)
-		line, column := Position([]byte(tc.text), offender)
-		if at := fmt.Sprintf("%d:%d", line, column); at != tc.at {
-			t.Errorf("%s: at %s, want %s", tc.text, at, tc.at)
+		at := offender([]byte(tc.text), syntax)
+		line, column := position([]byte(tc.text), at)
+		if got := fmt.Sprintf("%d:%d", line, column); got != tc.at {
+			t.Errorf("%s: at %s, want %s", tc.text, got, tc.at)
 		}
-		hint := Hint([]byte(tc.text), offender, syntax)
-		if !strings.Contains(hint, tc.hint) || tc.hint == "" && hint != "" {
-			t.Errorf("%s: hint %q, want %q", tc.text, hint, tc.hint)
-		}
-	}
-}
-
-func TestDepth(t *testing.T) {
-	for text, want := range map[string]int{
-		"": 0, "1": 0, "[]": 1, `{"a":[{}]}`: 3, `["[[[", "\"[["]`: 1, "[[[": 3, `]]][`: 0, `"[`: 0, `[],[],[[]]`: 2,
-	} {
-		if got := Depth(text); got != want {
-			t.Errorf("%s: depth %d, want %d", text, got, want)
+		got := hint([]byte(tc.text), at, syntax)
+		if !strings.Contains(got, tc.hint) || tc.hint == "" && got != "" {
+			t.Errorf("%s: hint %q, want %q", tc.text, got, tc.hint)
 		}
 	}
 }
