@@ -38,7 +38,7 @@ var pure = []string{
 var mixed = map[string][]string{
 	"internal/desk/bundle":   {"list.go", "live.go", "own.go", "readlogs.go"},
 	"internal/desk/canary":   {"create.go", "exec.go", "read.go", "run.go"},
-	"internal/desk/cleanup":  {"free.go", "nodes.go", "readobjects.go", "run.go"},
+	"internal/desk/cleanup":  {"deleteobjects.go", "free.go", "nodes.go", "readobjects.go", "run.go", "uninstall.go", "uninstallnodes.go", "usefacts.go"},
 	"internal/desk/doctor":   {"live.go", "nodes.go", "policies.go", "probe.go", "probepod.go", "readers.go", "readmultus.go", "readnadra.go", "whereabouts.go", "workloads.go"},
 	"internal/desk/inspect":  {"live.go", "pod.go", "watch.go"},
 	"internal/installation":  {"find.go", "remover.go"},
@@ -47,7 +47,6 @@ var mixed = map[string][]string{
 		"addresses.go", "canary.go", "cleanup.go", "cni.go", "free.go", "host.go", "leases.go", "links.go", "nri.go", "ping.go", "podlink.go", "podnet.go", "pods.go",
 		"probe.go", "process.go", "sandboxes.go", "uninstall.go", "vfs.go",
 	},
-	"internal/desk/uninstall": {"deleteobjects.go", "facts.go", "nodes.go", "run.go"},
 	"internal/desk/upgrade": {
 		"await.go", "checkcapacity.go", "drain.go", "handover.go", "journal.go", "keepmultusoff.go", "lock.go", "namespaces.go", "nodes.go",
 		"read.go", "remove.go", "rollback.go", "rollouts.go", "run.go", "runner.go", "steps.go", "store.go", "workload.go",

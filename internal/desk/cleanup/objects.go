@@ -21,21 +21,21 @@ const (
 	fromExtended = "resource.kubernetes.io/extended-resource-claim"
 )
 
-// Facts are the cluster's objects. Pods must be read after all others, so that objects of
+// objectFacts are the cluster's objects. Pods must be read after all others, so that objects of
 // a new pod are not taken for orphans.
-type Facts struct {
+type objectFacts struct {
 	Claims    []resourceapi.ResourceClaim
 	Templates []resourceapi.ResourceClaimTemplate
 	// Workloads are the pod templates of the cluster's workloads, by namespace.
 	Workloads    map[string][]corev1.PodSpec
-	Pools        []Pool
-	Reservations []Reserved
+	Pools        []pool
+	Reservations []reserved
 	Pods         []corev1.Pod
 	Now          time.Time
 }
 
-// Objects returns the cluster's objects that are orphans, and not younger than olderThan.
-func Objects(f Facts, olderThan time.Duration, s Sandboxes) []probe.Orphan {
+// orphansIn returns the cluster's objects that are orphans, and not younger than olderThan.
+func orphansIn(f objectFacts, olderThan time.Duration, s sandboxes) []probe.Orphan {
 	uids, names := map[types.UID]bool{}, map[string]bool{}
 	used := map[string]bool{} // templates, by namespace/name
 	for i := range f.Pods {
@@ -75,7 +75,7 @@ func claimOrphan(c *resourceapi.ResourceClaim, pods map[types.UID]bool) bool {
 	owner := metav1.GetControllerOf(c)
 	_, template := c.Annotations[fromTemplate]
 	_, extended := c.Annotations[fromExtended]
-	if owner == nil || owner.Kind != "Pod" || !template && !extended || pods[owner.UID] || !OfNadra(c) {
+	if owner == nil || owner.Kind != "Pod" || !template && !extended || pods[owner.UID] || !ofNadra(c) {
 		return false
 	}
 	for _, r := range c.Status.ReservedFor {
@@ -86,8 +86,8 @@ func claimOrphan(c *resourceapi.ResourceClaim, pods map[types.UID]bool) bool {
 	return true
 }
 
-// OfNadra reports whether a claim has devices of nadra.
-func OfNadra(c *resourceapi.ResourceClaim) bool {
+// ofNadra reports whether a claim has devices of nadra.
+func ofNadra(c *resourceapi.ResourceClaim) bool {
 	if c.Status.Allocation == nil {
 		return false
 	}

@@ -62,7 +62,7 @@ func TestClaims(t *testing.T) {
 		"it is being deleted":            {claim(func(c *resourceapi.ResourceClaim) { c.DeletionTimestamp = ptr.To(metav1.NewTime(now)) }), nil, probe.ActionNone},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := Objects(Facts{Claims: []resourceapi.ResourceClaim{tt.claim}, Pods: tt.pods, Now: now}, time.Minute, Sandboxes{})
+			got := orphansIn(objectFacts{Claims: []resourceapi.ResourceClaim{tt.claim}, Pods: tt.pods, Now: now}, time.Minute, sandboxes{})
 			switch {
 			case tt.want == "" && len(got) > 0, tt.want != "" && (len(got) != 1 || got[0].Action != tt.want):
 				t.Errorf("%+v, want %q", got, tt.want)
@@ -81,20 +81,20 @@ func TestTemplates(t *testing.T) {
 	elsewhere := pod("p", "web", name)
 	elsewhere.Namespace = "b"
 	for what, tt := range map[string]struct {
-		f    Facts
+		f    objectFacts
 		want int
 	}{
-		"nothing refers to it":            {Facts{Templates: []resourceapi.ResourceClaimTemplate{template}}, 1},
-		"a pod does":                      {Facts{Templates: []resourceapi.ResourceClaimTemplate{template}, Pods: []corev1.Pod{pod("p", "web", name)}}, 0},
-		"a pod of another namespace does": {Facts{Templates: []resourceapi.ResourceClaimTemplate{template}, Pods: []corev1.Pod{elsewhere}}, 1},
-		"a workload does": {Facts{
+		"nothing refers to it":            {objectFacts{Templates: []resourceapi.ResourceClaimTemplate{template}}, 1},
+		"a pod does":                      {objectFacts{Templates: []resourceapi.ResourceClaimTemplate{template}, Pods: []corev1.Pod{pod("p", "web", name)}}, 0},
+		"a pod of another namespace does": {objectFacts{Templates: []resourceapi.ResourceClaimTemplate{template}, Pods: []corev1.Pod{elsewhere}}, 1},
+		"a workload does": {objectFacts{
 			Templates: []resourceapi.ResourceClaimTemplate{template}, Workloads: map[string][]corev1.PodSpec{"a": {pod("", "", name).Spec}},
 		}, 0},
-		"it was modified": {Facts{Templates: []resourceapi.ResourceClaimTemplate{theirs}}, 0},
+		"it was modified": {objectFacts{Templates: []resourceapi.ResourceClaimTemplate{theirs}}, 0},
 	} {
 		t.Run(what, func(t *testing.T) {
 			tt.f.Now = now
-			if got := Objects(tt.f, time.Minute, Sandboxes{}); len(got) != tt.want {
+			if got := orphansIn(tt.f, time.Minute, sandboxes{}); len(got) != tt.want {
 				t.Errorf("%+v, want %d", got, tt.want)
 			}
 		})
@@ -102,26 +102,26 @@ func TestTemplates(t *testing.T) {
 }
 
 func TestWhereabouts(t *testing.T) {
-	f := Facts{
+	f := objectFacts{
 		Pods: []corev1.Pod{pod("p", "web")},
-		Pools: []Pool{{Namespace: "k", Name: "pool", Range: "10.0.0.0/24", Allocations: map[string]Allocation{
+		Pools: []pool{{Namespace: "k", Name: "pool", Range: "10.0.0.0/24", Allocations: map[string]allocation{
 			"1": {ID: "gone", Pod: "a/gone"}, "2": {ID: "gone", Pod: "a/web"}, "3": {ID: "runs", Pod: "a/gone"}, "4": {ID: "gone", Pod: "old-form"}, "5": {Pod: "a/gone"},
 		}}},
-		Reservations: []Reserved{{Namespace: "k", Name: "10.0.0.1", Allocation: Allocation{ID: "gone", Pod: "a/gone"}}},
+		Reservations: []reserved{{Namespace: "k", Name: "10.0.0.1", allocation: allocation{ID: "gone", Pod: "a/gone"}}},
 		Now:          now,
 	}
 	for name, tt := range map[string]struct {
-		s    Sandboxes
+		s    sandboxes
 		want map[string]probe.Action
 	}{
-		"all nodes have answered": {Sandboxes{IDs: map[string]bool{"runs": true}}, map[string]probe.Action{"k/pool#1": probe.ActionRelease, "k/pool#5": probe.ActionNone, "k/10.0.0.1": probe.ActionDelete}},
+		"all nodes have answered": {sandboxes{IDs: map[string]bool{"runs": true}}, map[string]probe.Action{"k/pool#1": probe.ActionRelease, "k/pool#5": probe.ActionNone, "k/10.0.0.1": probe.ActionDelete}},
 		"not all": {
-			Sandboxes{IDs: map[string]bool{"runs": true}, Unknown: "node x was not judged"}, map[string]probe.Action{"k/pool#1": probe.ActionNone, "k/pool#5": probe.ActionNone, "k/10.0.0.1": probe.ActionNone},
+			sandboxes{IDs: map[string]bool{"runs": true}, Unknown: "node x was not judged"}, map[string]probe.Action{"k/pool#1": probe.ActionNone, "k/pool#5": probe.ActionNone, "k/10.0.0.1": probe.ActionNone},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := map[string]probe.Action{}
-			for _, o := range Objects(f, time.Minute, tt.s) {
+			for _, o := range orphansIn(f, time.Minute, tt.s) {
 				got[o.Object] = o.Action
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
@@ -141,7 +141,7 @@ func TestAddressOfAKey(t *testing.T) {
 		{"10.0.0.0/24", "x", "#x"},
 		{"nonsense", "1", "#1"},
 	} {
-		if got := (Pool{Range: tt.prefix}).address(tt.key); got != tt.want {
+		if got := (pool{Range: tt.prefix}).address(tt.key); got != tt.want {
 			t.Errorf("%s of %s is %s, want %s", tt.key, tt.prefix, got, tt.want)
 		}
 	}

@@ -19,11 +19,10 @@ import (
 var whereabouts = schema.GroupVersion{Group: "whereabouts.cni.cncf.io", Version: "v1alpha1"}
 
 // objects reads all objects but the pods.
-func (c Cleaner) objects(ctx context.Context) (Facts, error) {
-	var f Facts
+func (c Cleaner) objects(ctx context.Context) (objectFacts, error) {
+	var f objectFacts
 	resources := c.Kube.ResourceV1()
-	err := kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(resources.ResourceClaims(c.Namespace).List),
-		func(o *resourceapi.ResourceClaim) { f.Claims = append(f.Claims, *o) })
+	err := appendAll(ctx, kube.PagesOf(resources.ResourceClaims(c.Namespace).List), &f.Claims)
 	if err != nil {
 		return f, fmt.Errorf("listing ResourceClaims: %w", err)
 	}
@@ -42,14 +41,14 @@ func (c Cleaner) objects(ctx context.Context) (Facts, error) {
 }
 
 // whereabouts reads the pools and reservations of whereabouts.
-func (c Cleaner) whereabouts(ctx context.Context, f *Facts) error {
+func (c Cleaner) whereabouts(ctx context.Context, f *objectFacts) error {
 	err := c.each(ctx, "ippools", func(o *unstructured.Unstructured) {
-		pool := Pool{Namespace: o.GetNamespace(), Name: o.GetName(), Allocations: map[string]Allocation{}}
+		pool := pool{Namespace: o.GetNamespace(), Name: o.GetName(), Allocations: map[string]allocation{}}
 		pool.Range, _, _ = unstructured.NestedString(o.Object, "spec", "range")
 		all, _, _ := unstructured.NestedMap(o.Object, "spec", "allocations")
 		for key, value := range all {
 			if fields, ok := value.(map[string]any); ok {
-				pool.Allocations[key] = allocation(fields, "id")
+				pool.Allocations[key] = allocationOf(fields, "id")
 			}
 		}
 		f.Pools = append(f.Pools, pool)
@@ -59,18 +58,18 @@ func (c Cleaner) whereabouts(ctx context.Context, f *Facts) error {
 	}
 	return c.each(ctx, "overlappingrangeipreservations", func(o *unstructured.Unstructured) {
 		fields, _, _ := unstructured.NestedMap(o.Object, "spec")
-		f.Reservations = append(f.Reservations, Reserved{
-			Namespace: o.GetNamespace(), Name: o.GetName(), Allocation: allocation(fields, "containerid"),
+		f.Reservations = append(f.Reservations, reserved{
+			Namespace: o.GetNamespace(), Name: o.GetName(), allocation: allocationOf(fields, "containerid"),
 		})
 	})
 }
 
-func allocation(fields map[string]any, id string) Allocation {
+func allocationOf(fields map[string]any, id string) allocation {
 	text := func(name string) string {
 		s, _ := fields[name].(string)
 		return s
 	}
-	return Allocation{ID: text(id), Pod: text("podref"), IfName: text("ifname")}
+	return allocation{ID: text(id), Pod: text("podref"), IfName: text("ifname")}
 }
 
 // each calls do for each object of a kind of whereabouts. A cluster without whereabouts
@@ -88,8 +87,7 @@ func (c Cleaner) each(ctx context.Context, resource string, do func(*unstructure
 // namespace.
 func (c Cleaner) pods(ctx context.Context) ([]corev1.Pod, error) {
 	var out []corev1.Pod
-	err := kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(c.Kube.CoreV1().Pods("").List), func(p *corev1.Pod) { out = append(out, *p) })
-	if err != nil {
+	if err := appendAll(ctx, kube.PagesOf(c.Kube.CoreV1().Pods("").List), &out); err != nil {
 		return nil, fmt.Errorf("listing pods: %w", err)
 	}
 	return out, nil

@@ -2,10 +2,10 @@ package cleanup
 
 import "github.com/nadra-dev/nadra/internal/probe"
 
-// APIVersion and ReportKind identify a Report.
+// apiVersion and reportKind identify a Report.
 const (
-	APIVersion = "nadra.dev/v1alpha1"
-	ReportKind = "CleanupReport"
+	apiVersion = "nadra.dev/v1alpha1"
+	reportKind = "CleanupReport"
 )
 
 // Report is the report of a cluster.

@@ -1,5 +1,6 @@
-// Package cleanup finds and frees what deleted pods left behind in a cluster and, by pods, on its nodes. Whatever is,
-// or may be, in use is kept.
+// Package cleanup frees what deleted pods left behind in a cluster and, by pods, on its nodes, and removes nadra from
+// them, unless somebody uses it. Whatever is, or may be, in use is kept. Every step of the removal depends only on what
+// still exists, so that a run can be repeated after an interruption.
 package cleanup
 
 import (
@@ -44,13 +45,13 @@ func (c Cleaner) Find(ctx context.Context) (Report, error) { return c.run(ctx, f
 func (c Cleaner) Free(ctx context.Context) (Report, error) { return c.run(ctx, true) }
 
 func (c Cleaner) run(ctx context.Context, apply bool) (Report, error) {
-	r := Report{APIVersion: APIVersion, Kind: ReportKind, Orphans: []probe.Orphan{}}
+	r := Report{APIVersion: apiVersion, Kind: reportKind, Orphans: []probe.Orphan{}}
 	// Before the pods are listed, so that the pod of every claim and lease exists by then.
 	facts, err := c.objects(ctx)
 	if err != nil {
 		return r, err
 	}
-	sandboxes := Sandboxes{Unknown: "no node was inspected"}
+	sandboxes := sandboxes{Unknown: "no node was inspected"}
 	if c.Pods != nil {
 		reports, err := c.nodes(ctx, apply)
 		if err != nil {
@@ -62,7 +63,7 @@ func (c Cleaner) run(ctx context.Context, apply bool) (Report, error) {
 		return r, err
 	}
 	facts.Now = time.Now()
-	objects := slices.DeleteFunc(Objects(facts, c.OlderThan, sandboxes), func(o probe.Orphan) bool { return !c.wants(o) })
+	objects := slices.DeleteFunc(orphansIn(facts, c.OlderThan, sandboxes), func(o probe.Orphan) bool { return !c.wants(o) })
 	if apply {
 		c.free(ctx, facts, objects)
 	}
@@ -80,8 +81,8 @@ func (c Cleaner) wants(o probe.Orphan) bool {
 }
 
 // add adds the nodes' reports, and returns their sandboxes.
-func (c Cleaner) add(r *Report, reports []probe.OrphanReport) Sandboxes {
-	s := Sandboxes{IDs: map[string]bool{}}
+func (c Cleaner) add(r *Report, reports []probe.OrphanReport) sandboxes {
+	s := sandboxes{IDs: map[string]bool{}}
 	if len(c.Only) > 0 {
 		s.Unknown = "not all nodes were inspected"
 	}

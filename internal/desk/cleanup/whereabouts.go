@@ -9,28 +9,28 @@ import (
 	"github.com/nadra-dev/nadra/internal/probe"
 )
 
-// Pool is an IPPool of whereabouts.
-type Pool struct {
+// pool is an IPPool of whereabouts.
+type pool struct {
 	Namespace, Name, Range string
 	// Allocations are by key: the offset from the range's first address.
-	Allocations map[string]Allocation
+	Allocations map[string]allocation
 }
 
-// Allocation is an address that whereabouts assigned.
-type Allocation struct {
+// allocation is an address that whereabouts assigned.
+type allocation struct {
 	// ID is the sandbox' ID, Pod is NAMESPACE/NAME.
 	ID, Pod, IfName string
 }
 
-// Reserved is an OverlappingRangeIPReservation.
-type Reserved struct {
+// reserved is an OverlappingRangeIPReservation.
+type reserved struct {
 	Namespace, Name string
-	Allocation
+	allocation
 }
 
-// Sandboxes are the sandboxes of all nodes' container runtimes. A pod that was deleted by
+// sandboxes are the sandboxes of all nodes' container runtimes. A pod that was deleted by
 // force is gone from the API server, and may still run.
-type Sandboxes struct {
+type sandboxes struct {
 	IDs map[string]bool
 	// Unknown explains why some are missing; empty if IDs is complete.
 	Unknown string
@@ -39,9 +39,9 @@ type Sandboxes struct {
 // leases returns the addresses whose pod is gone, and whose sandbox no node has. It leaves
 // out addresses of a pod that was recreated under its name: its new sandbox may have taken
 // them over.
-func leases(f Facts, pods map[string]bool, s Sandboxes) []probe.Orphan {
+func leases(f objectFacts, pods map[string]bool, s sandboxes) []probe.Orphan {
 	var out []probe.Orphan
-	judge := func(a Allocation, o probe.Orphan) {
+	judge := func(a allocation, o probe.Orphan) {
 		if !strings.Contains(a.Pod, "/") || pods[a.Pod] || s.IDs[a.ID] {
 			return
 		}
@@ -60,13 +60,13 @@ func leases(f Facts, pods map[string]bool, s Sandboxes) []probe.Orphan {
 		}
 	}
 	for _, r := range f.Reservations {
-		judge(r.Allocation, probe.Orphan{Kind: probe.OrphanReservation, Object: r.Namespace + "/" + r.Name, Address: r.Name, Action: probe.ActionDelete})
+		judge(r.allocation, probe.Orphan{Kind: probe.OrphanReservation, Object: r.Namespace + "/" + r.Name, Address: r.Name, Action: probe.ActionDelete})
 	}
 	return out
 }
 
 // address returns the address of a key, or the key itself if the range is invalid.
-func (p Pool) address(key string) string {
+func (p pool) address(key string) string {
 	prefix, err := netip.ParsePrefix(p.Range)
 	distance, ok := new(big.Int).SetString(key, 10)
 	if err != nil || !ok || distance.Sign() < 0 {

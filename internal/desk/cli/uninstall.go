@@ -10,8 +10,8 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/nadra-dev/nadra/internal/desk/cleanup"
 	"github.com/nadra-dev/nadra/internal/desk/doctor"
-	"github.com/nadra-dev/nadra/internal/desk/uninstall"
 )
 
 const uninstallHelp = `Remove nadra: webhooks, controller, the objects that they have created, the driver,
@@ -88,8 +88,8 @@ func (o *uninstallOptions) run(ctx context.Context) error {
 
 // refusal prints why nadra is not removed, and returns the exit code.
 func (o *uninstallOptions) refusal(err error) error {
-	var inUse *uninstall.InUseError
-	var helm *uninstall.HelmError
+	var inUse *cleanup.InUseError
+	var helm *cleanup.HelmError
 	switch {
 	case errors.As(err, &inUse):
 		for _, user := range inUse.Users {
@@ -105,14 +105,14 @@ func (o *uninstallOptions) refusal(err error) error {
 }
 
 // uninstaller returns the uninstaller for the flags.
-func (o *uninstallOptions) uninstaller(ctx context.Context) (*uninstall.Uninstaller, error) {
+func (o *uninstallOptions) uninstaller(ctx context.Context) (*cleanup.Uninstaller, error) {
 	cluster, err := o.cluster.connect(giveKubeconfig)
 	if err != nil {
 		return nil, err
 	}
-	u := &uninstall.Uninstaller{
+	u := &cleanup.Uninstaller{
 		Kube: cluster.Kube, Dynamic: cluster.Dynamic,
-		Where:   uninstall.Namespaces{Driver: o.nodes.namespace, Controller: o.stateNamespace},
+		Where:   cleanup.Namespaces{Driver: o.nodes.namespace, Controller: o.stateNamespace},
 		Exclude: o.exclude, Timeout: o.gateTimeout, Poll: podPoll, DryRun: o.dryRun.mode(), Say: o.say(""),
 	}
 	config, err := o.cluster.config(giveKubeconfig)

@@ -1,4 +1,4 @@
-package uninstall
+package cleanup
 
 import (
 	"context"
@@ -29,7 +29,7 @@ func (u Uninstaller) dryRun() []string {
 }
 
 // deleteAll returns a step that deletes objects.
-func (u Uninstaller) deleteAll(objects []Object) func(context.Context) error {
+func (u Uninstaller) deleteAll(objects []object) func(context.Context) error {
 	return func(ctx context.Context) error {
 		for _, o := range objects {
 			if err := u.delete(ctx, o); err != nil {
@@ -42,7 +42,7 @@ func (u Uninstaller) deleteAll(objects []Object) func(context.Context) error {
 
 // delete deletes an object and its dependents. It ignores objects and APIs that do not
 // exist.
-func (u Uninstaller) delete(ctx context.Context, o Object) error {
+func (u Uninstaller) delete(ctx context.Context, o object) error {
 	client := u.Dynamic.Resource(o.Resource).Namespace(o.Namespace)
 	_, err := client.Get(ctx, o.Name, metav1.GetOptions{})
 	if err == nil && u.DryRun != "client" {
@@ -70,7 +70,7 @@ func (u Uninstaller) deleteSlices(ctx context.Context) error {
 		return fmt.Errorf("listing ResourceSlices: %w", err)
 	}
 	for _, s := range list.Items {
-		o := Object{Kind: "ResourceSlice", Resource: resourceapi.SchemeGroupVersion.WithResource("resourceslices"), Name: s.Name}
+		o := object{Kind: "ResourceSlice", Resource: resourceapi.SchemeGroupVersion.WithResource("resourceslices"), Name: s.Name}
 		if err := u.delete(ctx, o); err != nil {
 			return err
 		}
@@ -174,7 +174,7 @@ func (u Uninstaller) deleteNamespaces(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, o := range u.Where.Last() {
+	for _, o := range u.Where.last() {
 		pods, err := u.Kube.CoreV1().Pods(o.Name).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return fmt.Errorf("listing pods of namespace %s: %w", o.Name, err)

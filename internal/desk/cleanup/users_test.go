@@ -1,4 +1,4 @@
-package uninstall
+package cleanup
 
 import (
 	"fmt"
@@ -19,7 +19,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
-func claim(driver string, pods ...string) resourceapi.ResourceClaim {
+func usedClaim(driver string, pods ...string) resourceapi.ResourceClaim {
 	c := resourceapi.ResourceClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "core", Name: "net"},
 		Status: resourceapi.ResourceClaimStatus{
@@ -32,7 +32,7 @@ func claim(driver string, pods ...string) resourceapi.ResourceClaim {
 	return c
 }
 
-func pod(name, owner string) corev1.Pod {
+func ownedPod(name, owner string) corev1.Pod {
 	p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "core", Name: name, UID: types.UID(name)}, Spec: corev1.PodSpec{NodeName: "node-1"}}
 	if owner != "" {
 		p.OwnerReferences = []metav1.OwnerReference{{Kind: "StatefulSet", Name: owner, Controller: ptr.To(true)}}
@@ -42,7 +42,7 @@ func pod(name, owner string) corev1.Pod {
 
 // TestPendingDELRemedy checks that nobody is told to wait for a pod that is gone already.
 func TestPendingDELRemedy(t *testing.T) {
-	users := InUse(Facts{Records: []probe.Record{{Node: "node-1", Pod: "core/upf-0", What: "the DEL of network core/n3 fails", PendingDEL: true}}})
+	users := inUse(useFacts{Records: []probe.Record{{Node: "node-1", Pod: "core/upf-0", What: "the DEL of network core/n3 fails", PendingDEL: true}}})
 	if len(users) != 1 || !strings.HasPrefix(users[0].Remedy, "Repair what the message names") || !strings.HasSuffix(users[0].Remedy, "--exclude-node node-1") {
 		t.Errorf("%+v", users)
 	}
@@ -52,22 +52,22 @@ func TestInUse(t *testing.T) {
 	owned := map[string]string{v1alpha1.OwnerLabel: v1alpha1.OwnerNadra}
 	annotated := &corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"nadra.dev/networks": "n3"}}}
 	onTheirNode := func(phase corev1.PodPhase) corev1.Pod {
-		p := pod("bound", "")
+		p := ownedPod("bound", "")
 		p.Annotations, p.Status.Phase = annotated.Annotations, phase
 		return p
 	}
-	many := Facts{}
+	many := useFacts{}
 	for i := range 8 {
 		name := fmt.Sprintf("upf-%d", i)
-		many.Pods = append(many.Pods, pod(name, "upf"))
-		many.Claims = append(many.Claims, claim(v1alpha1.DriverName, name))
+		many.Pods = append(many.Pods, ownedPod(name, "upf"))
+		many.Claims = append(many.Claims, usedClaim(v1alpha1.DriverName, name))
 	}
 	for name, tt := range map[string]struct {
-		f    Facts
+		f    useFacts
 		want []string // who: how
 	}{
-		"unused": {Facts{
-			Claims:     []resourceapi.ResourceClaim{claim("gpu", "x"), {ObjectMeta: metav1.ObjectMeta{Namespace: "core", Name: "waits"}}},
+		"unused": {useFacts{
+			Claims:     []resourceapi.ResourceClaim{usedClaim("gpu", "x"), {ObjectMeta: metav1.ObjectMeta{Namespace: "core", Name: "waits"}}},
 			Nodes:      []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{v1alpha1.OwnerLabel: v1alpha1.OwnerMultus}}}},
 			Namespaces: []corev1.Namespace{{ObjectMeta: metav1.ObjectMeta{Name: "core"}}},
 		}, nil},
@@ -75,29 +75,29 @@ func TestInUse(t *testing.T) {
 			"StatefulSet core/upf: 8 of its pods have networks of nadra: upf-0 on node-1, upf-1 on node-1, upf-2 on node-1, upf-3 on node-1, upf-4 on node-1, and 3 more",
 		}},
 		"a bare pod, and one that is gone": {
-			Facts{Pods: []corev1.Pod{pod("bare", "")}, Claims: []resourceapi.ResourceClaim{claim(v1alpha1.DriverName, "bare", "dead")}},
+			useFacts{Pods: []corev1.Pod{ownedPod("bare", "")}, Claims: []resourceapi.ResourceClaim{usedClaim(v1alpha1.DriverName, "bare", "dead")}},
 			[]string{"namespace core: 2 of its pods have networks of nadra: bare on node-1, dead (gone)"},
 		},
-		"a claim by hand": {Facts{Claims: []resourceapi.ResourceClaim{claim(v1alpha1.DriverName)}}, []string{"claim core/net: it has a device of nadra, and no pod"}},
-		"labels": {Facts{
+		"a claim by hand": {useFacts{Claims: []resourceapi.ResourceClaim{usedClaim(v1alpha1.DriverName)}}, []string{"claim core/net: it has a device of nadra, and no pod"}},
+		"labels": {useFacts{
 			Nodes:      []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "node-1", Labels: owned}}},
 			Namespaces: []corev1.Namespace{{ObjectMeta: metav1.ObjectMeta{Name: "core", Labels: owned}}},
 		}, []string{"node node-1: it is labelled for nadra", "namespace core: it is labelled for nadra"}},
-		"networks in nadra's annotation": {Facts{
-			Workloads: []Workload{{"Deployment", "core", "smf", annotated}, {"Deployment", "core", "web", &corev1.PodTemplateSpec{}}},
-			Pods:      []corev1.Pod{onTheirNode(corev1.PodRunning), onTheirNode(corev1.PodSucceeded), pod("plain", "")},
+		"networks in nadra's annotation": {useFacts{
+			Workloads: []workload{{"Deployment", "core", "smf", annotated}, {"Deployment", "core", "web", &corev1.PodTemplateSpec{}}},
+			Pods:      []corev1.Pod{onTheirNode(corev1.PodRunning), onTheirNode(corev1.PodSucceeded), ownedPod("plain", "")},
 		}, []string{
 			"Deployment core/smf: it names networks in annotation nadra.dev/networks, which only nadra reads: its next pods would run without them",
 			"pod core/bound: nadra attached its networks by annotation nadra.dev/networks",
 		}},
-		"an upgrade": {Facts{Upgrade: "it is paused"}, []string{"an upgrade: it is paused"}},
-		"records": {Facts{Records: []probe.Record{
+		"an upgrade": {useFacts{Upgrade: "it is paused"}, []string{"an upgrade: it is paused"}},
+		"records": {useFacts{Records: []probe.Record{
 			{Node: "node-1", Pod: "core/upf-0", Claim: "core/net", What: "network core/n3 is Prepared"}, {Node: "node-2", What: "interface net1 …", Cleanup: true},
 		}}, []string{"node node-1, pod core/upf-0, claim core/net: network core/n3 is Prepared", "node node-2: interface net1 …"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			for _, u := range InUse(tt.f) {
+			for _, u := range inUse(tt.f) {
 				got = append(got, u.Who+": "+u.How)
 				if u.Remedy == "" {
 					t.Errorf("%s has no remedy", u.Who)
@@ -119,9 +119,9 @@ func TestNotes(t *testing.T) {
 	refers := func(name string) *corev1.PodTemplateSpec {
 		return &corev1.PodTemplateSpec{Spec: corev1.PodSpec{ResourceClaims: []corev1.PodResourceClaim{{Name: "net", ResourceClaimTemplateName: &name}}}}
 	}
-	got := Notes(Facts{
+	got := notesOf(useFacts{
 		Templates: []resourceapi.ResourceClaimTemplate{template("n3", "n3.core.nad.nadra.dev"), template("any", v1alpha1.DriverName), template("gpu", "gpu.example.com")},
-		Workloads: []Workload{
+		Workloads: []workload{
 			{"Deployment", "core", "a", refers("n3")},
 			{"Deployment", "core", "b", refers("gpu")},
 			{"CronJob", "core", "c", refers("any")},
@@ -138,8 +138,8 @@ func TestNotes(t *testing.T) {
 }
 
 // allObjects returns all objects that an uninstall deletes.
-func allObjects(n Namespaces) []Object {
-	return slices.Concat(n.Webhooks(), n.ControllerObjects(), n.DriverObjects(), n.Rights(), n.Last())
+func allObjects(n Namespaces) []object {
+	return slices.Concat(n.webhooks(), n.controllerObjects(), n.driverObjects(), n.rights(), n.last())
 }
 
 // An uninstall deletes every object that the manifests install, and no other.
@@ -162,7 +162,7 @@ func TestObjectsAreThoseOfTheManifests(t *testing.T) {
 		}
 		for _, r := range objects.Resources() {
 			gvk := r.GetGvk()
-			o := Object{Kind: gvk.Kind, Namespace: r.GetNamespace(), Name: r.GetName()}
+			o := object{Kind: gvk.Kind, Namespace: r.GetNamespace(), Name: r.GetName()}
 			key := gvk.Group + " " + o.String()
 			installed[key] = true
 			if !known[key] {

@@ -1,4 +1,4 @@
-package uninstall
+package cleanup
 
 import (
 	"context"
@@ -13,8 +13,8 @@ import (
 )
 
 // facts reads what decides whether nadra is in use, without the nodes' records.
-func (u Uninstaller) facts(ctx context.Context) (Facts, error) {
-	var f Facts
+func (u Uninstaller) facts(ctx context.Context) (useFacts, error) {
+	var f useFacts
 	resources, core := u.Kube.ResourceV1(), u.Kube.CoreV1()
 	for _, step := range []struct {
 		kind string
@@ -38,7 +38,7 @@ func (u Uninstaller) facts(ctx context.Context) (Facts, error) {
 	}
 	err := kube.EachWorkload(ctx, u.Kube, "", func(o metav1.Object, kind string, template *corev1.PodTemplateSpec) {
 		if kind != "ReplicaSet" || metav1.GetControllerOf(o) == nil {
-			f.Workloads = append(f.Workloads, Workload{Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName(), Template: template})
+			f.Workloads = append(f.Workloads, workload{Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName(), Template: template})
 		}
 	})
 	if err != nil {

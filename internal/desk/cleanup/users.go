@@ -1,4 +1,4 @@
-package uninstall
+package cleanup
 
 import (
 	"cmp"
@@ -11,29 +11,28 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/nadra-dev/nadra/internal/desk/cleanup"
 	"github.com/nadra-dev/nadra/internal/probe"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-// Facts describe the cluster.
-type Facts struct {
+// useFacts describe who may use nadra in a cluster.
+type useFacts struct {
 	Claims     []resourceapi.ResourceClaim
 	Templates  []resourceapi.ResourceClaimTemplate
 	Pods       []corev1.Pod
 	Nodes      []corev1.Node
 	Namespaces []corev1.Namespace
-	Workloads  []Workload
+	Workloads  []workload
 	// Upgrade describes an unfinished upgrade; empty without one.
 	Upgrade string
 	// Records are attachments and pending DELs on nodes.
 	Records []probe.Record
 }
 
-// Workload is a workload with its pod template.
-type Workload struct {
+// workload is a workload with its pod template.
+type workload struct {
 	Kind, Namespace, Name string
 	Template              *corev1.PodTemplateSpec
 }
@@ -44,13 +43,13 @@ type User struct{ Who, How, Remedy string }
 // rollBack gives all pods, nodes and namespaces of an upgrade back to Multus.
 const rollBack = "kubectl nadra upgrade rollback --all -y"
 
-// InUse returns the users of nadra. While there is one, nadra must not be removed: only the
+// inUse returns the users of nadra. While there is one, nadra must not be removed: only the
 // driver can unprepare a claim, and without it no pod with a claim can be deleted.
-func InUse(f Facts) []User {
+func inUse(f useFacts) []User {
 	out := slices.Concat(f.pods(), f.renamed())
 	for i := range f.Claims {
 		c := &f.Claims[i]
-		if cleanup.OfNadra(c) && len(c.Status.ReservedFor) == 0 {
+		if ofNadra(c) && len(c.Status.ReservedFor) == 0 {
 			out = append(out, User{
 				fmt.Sprintf("claim %s/%s", c.Namespace, c.Name), "it has a device of nadra, and no pod",
 				"Delete it: kubectl -n " + c.Namespace + " delete resourceclaim " + c.Name,
@@ -105,7 +104,7 @@ func userOf(r probe.Record) User {
 const named = 5
 
 // pods returns the pods that have claims with devices of nadra, grouped by workload.
-func (f Facts) pods() []User {
+func (f useFacts) pods() []User {
 	pods := map[types.UID]*corev1.Pod{}
 	for i := range f.Pods {
 		pods[f.Pods[i].UID] = &f.Pods[i]
@@ -113,7 +112,7 @@ func (f Facts) pods() []User {
 	groups := map[string][]string{}
 	for i := range f.Claims {
 		c := &f.Claims[i]
-		if !cleanup.OfNadra(c) {
+		if !ofNadra(c) {
 			continue
 		}
 		for _, r := range c.Status.ReservedFor {
@@ -145,7 +144,7 @@ func (f Facts) pods() []User {
 
 // renamed returns the pods without a claim, and the workloads, that name networks in nadra's own annotation.
 // Without nadra, nothing reads it: their next pods would run without these networks.
-func (f Facts) renamed() []User {
+func (f useFacts) renamed() []User {
 	const (
 		how    = "it names networks in annotation " + attachment.OwnNetworksAnnotation + ", which only nadra reads: its next pods would run without them"
 		remedy = "Name them in " + attachment.NetworksAnnotation + " again, and remove the claims of a conversion; or delete it"
@@ -166,8 +165,8 @@ func (f Facts) renamed() []User {
 	return out
 }
 
-// Notes lists workloads whose next pods will stay Pending without nadra.
-func Notes(f Facts) []string {
+// notesOf lists workloads whose next pods will stay Pending without nadra.
+func notesOf(f useFacts) []string {
 	ours := map[string]bool{}
 	for i := range f.Templates {
 		if t := &f.Templates[i]; requestsNadra(t.Spec.Spec) {

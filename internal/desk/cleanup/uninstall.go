@@ -1,6 +1,4 @@
-// Package uninstall removes nadra from a cluster and its nodes, unless somebody uses it. Every step depends only on
-// what still exists, so that a run can be repeated after an interruption.
-package uninstall
+package cleanup
 
 import (
 	"context"
@@ -70,16 +68,16 @@ func (u Uninstaller) Check(ctx context.Context) (notes []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if users := InUse(f); len(users) > 0 {
+	if users := inUse(f); len(users) > 0 {
 		return nil, &InUseError{users}
 	}
 	if f.Records, err = u.records(ctx); err != nil {
 		return nil, err
 	}
-	if users := InUse(f); len(users) > 0 {
+	if users := inUse(f); len(users) > 0 {
 		return nil, &InUseError{users}
 	}
-	return Notes(f), u.helm(ctx)
+	return notesOf(f), u.helm(ctx)
 }
 
 // helm returns a HelmError if Helm installed the driver.
@@ -90,7 +88,7 @@ func (u Uninstaller) helm(ctx context.Context) error {
 	}
 	image := ""
 	for _, c := range d.Spec.Template.Spec.Containers {
-		if c.Name == Driver {
+		if c.Name == driver {
 			image = c.Image
 		}
 	}
@@ -99,12 +97,12 @@ func (u Uninstaller) helm(ctx context.Context) error {
 
 // driver returns the driver's DaemonSet, or nil if it is gone.
 func (u Uninstaller) driver(ctx context.Context) (*appsv1.DaemonSet, error) {
-	d, err := u.Kube.AppsV1().DaemonSets(u.Where.Driver).Get(ctx, Driver, metav1.GetOptions{})
+	d, err := u.Kube.AppsV1().DaemonSets(u.Where.Driver).Get(ctx, driver, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading DaemonSet %s/%s: %w", u.Where.Driver, Driver, err)
+		return nil, fmt.Errorf("reading DaemonSet %s/%s: %w", u.Where.Driver, driver, err)
 	}
 	return d, nil
 }
@@ -115,16 +113,16 @@ func (u Uninstaller) Run(ctx context.Context) error {
 	u.Say = once(u.Say)
 	for _, step := range []func(context.Context) error{
 		u.saveNote,
-		u.deleteAll(u.Where.Webhooks()),
-		u.deleteAll(u.Where.ControllerObjects()),
+		u.deleteAll(u.Where.webhooks()),
+		u.deleteAll(u.Where.controllerObjects()),
 		u.awaitGone(u.Where.Controller, "nadra-controller"),
 		u.deleteOwned,
-		u.deleteAll(u.Where.DriverObjects()[:1]),
+		u.deleteAll(u.Where.driverObjects()[:1]),
 		u.checkAgain,
-		u.deleteAll(u.Where.DriverObjects()[1:]),
-		u.awaitGone(u.Where.Driver, Driver),
+		u.deleteAll(u.Where.driverObjects()[1:]),
+		u.awaitGone(u.Where.Driver, driver),
 		u.cleanNodes,
-		u.deleteAll(u.Where.Rights()),
+		u.deleteAll(u.Where.rights()),
 		u.deleteSlices,
 		u.removeMarks,
 		u.deleteNamespaces,
@@ -142,7 +140,7 @@ func (u Uninstaller) checkAgain(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if users := InUse(f); len(users) > 0 && u.DryRun == "" {
+	if users := inUse(f); len(users) > 0 && u.DryRun == "" {
 		return &InUseError{users}
 	}
 	return nil

@@ -1,4 +1,4 @@
-package uninstall
+package cleanup
 
 import (
 	"context"
@@ -116,11 +116,11 @@ func (u Uninstaller) cleanNodes(ctx context.Context) error {
 		r := reports[name]
 		switch {
 		case len(r.Records) > 0 && u.DryRun == "":
-			f := Facts{Records: r.Records}
+			f := useFacts{Records: r.Records}
 			for i := range f.Records {
 				f.Records[i].Node = name
 			}
-			left = append(left, InUse(f)...)
+			left = append(left, inUse(f)...)
 		case r.Removed && len(r.Paths) > 0:
 			u.Say("node %s: removed %s", name, strings.Join(r.Paths, ", "))
 		case len(r.Paths) > 0:

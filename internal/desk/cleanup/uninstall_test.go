@@ -1,4 +1,4 @@
-package uninstall
+package cleanup
 
 import (
 	"context"
@@ -28,8 +28,8 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
-// world returns a cluster with nadra on one node, and the messages of its Uninstaller.
-func world(t *testing.T, answer probe.Remains, more ...runtime.Object) (*Uninstaller, *[]string) {
+// nadraWorld returns a cluster with nadra on one node, and the messages of its Uninstaller.
+func nadraWorld(t *testing.T, answer probe.Remains, more ...runtime.Object) (*Uninstaller, *[]string) {
 	t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "nadra"}}
 	kube := fake.NewSimpleClientset(append([]runtime.Object{
@@ -72,21 +72,21 @@ func TestCheck(t *testing.T) {
 	helm.Spec.Template.Spec.Containers = []corev1.Container{{Name: "nadra-node", Image: "registry/nadra-node:v1"}}
 	record := probe.Remains{Records: []probe.Record{{Pod: "core/upf-0", What: "network core/n3 is Attached"}}}
 
-	u, _ := world(t, probe.Remains{})
+	u, _ := nadraWorld(t, probe.Remains{})
 	if notes, err := u.Check(t.Context()); err != nil || len(notes) > 0 {
 		t.Errorf("unused: %v, %v", notes, err)
 	}
-	u, _ = world(t, probe.Remains{}, helm)
+	u, _ = nadraWorld(t, probe.Remains{}, helm)
 	var byHelm *HelmError
 	if _, err := u.Check(t.Context()); !errors.As(err, &byHelm) || reason.Of(err) != reason.InstalledByHelm || !strings.Contains(err.Error(), "helm uninstall net -n infra") || !strings.Contains(err.Error(), "--image registry/nadra-node:v1") {
 		t.Errorf("by Helm: %v", err)
 	}
-	u, _ = world(t, record)
+	u, _ = nadraWorld(t, record)
 	var inUse *InUseError
 	if _, err := u.Check(t.Context()); !errors.As(err, &inUse) || reason.Of(err) != reason.NadraInUse || inUse.Users[0].Who != "node node-1, pod core/upf-0" {
 		t.Errorf("with a record: %v", err)
 	}
-	u, _ = world(t, probe.Remains{Error: "the disk is broken"})
+	u, _ = nadraWorld(t, probe.Remains{Error: "the disk is broken"})
 	if _, err := u.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "node node-1: the disk is broken") {
 		t.Errorf("a node that cannot be inspected: %v", err)
 	}
@@ -97,7 +97,7 @@ func TestCheck(t *testing.T) {
 }
 
 // there reports whether the cluster still has an object.
-func there(t *testing.T, u *Uninstaller, o Object) bool {
+func there(t *testing.T, u *Uninstaller, o object) bool {
 	t.Helper()
 	_, err := u.Dynamic.Resource(o.Resource).Namespace(o.Namespace).Get(t.Context(), o.Name, metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -108,13 +108,13 @@ func there(t *testing.T, u *Uninstaller, o Object) bool {
 
 // If a node still has a record, Run keeps what the next run needs.
 func TestStopsAtRecords(t *testing.T) {
-	u, _ := world(t, probe.Remains{Records: []probe.Record{{Pod: "core/upf-0", What: "network core/n3 is Attached"}}})
+	u, _ := nadraWorld(t, probe.Remains{Records: []probe.Record{{Pod: "core/upf-0", What: "network core/n3 is Attached"}}})
 	var inUse *InUseError
 	if err := u.Run(t.Context()); !errors.As(err, &inUse) {
 		t.Fatal(err)
 	}
-	account := slices.IndexFunc(u.Where.Rights(), func(o Object) bool { return o.Kind == "ServiceAccount" && o.Name == Driver })
-	for _, o := range []Object{u.Where.Rights()[account], u.Where.Last()[1]} {
+	account := slices.IndexFunc(u.Where.rights(), func(o object) bool { return o.Kind == "ServiceAccount" && o.Name == driver })
+	for _, o := range []object{u.Where.rights()[account], u.Where.last()[1]} {
 		if !there(t, u, o) {
 			t.Errorf("%s is gone", o)
 		}
@@ -126,7 +126,7 @@ func TestStopsAtRecords(t *testing.T) {
 }
 
 func TestMarks(t *testing.T) {
-	u, _ := world(t, probe.Remains{}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+	u, _ := nadraWorld(t, probe.Remains{}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		Name: "core", Labels: map[string]string{v1alpha1.OwnerLabel: v1alpha1.OwnerMultus, "team": "x"},
 	}})
 	if err := u.removeMarks(t.Context()); err != nil {
@@ -148,7 +148,7 @@ func TestMarks(t *testing.T) {
 // A dry run changes nothing, and reports each object once.
 func TestDryRun(t *testing.T) {
 	for _, how := range []string{"client", "server"} {
-		u, progress := world(t, probe.Remains{Paths: []string{"/var/lib/nadra"}})
+		u, progress := nadraWorld(t, probe.Remains{Paths: []string{"/var/lib/nadra"}})
 		u.DryRun = how
 		if how == "server" { // which the fake does not support
 			u.Dynamic.(*dynamicfake.FakeDynamicClient).PrependReactor("delete", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
@@ -161,7 +161,7 @@ func TestDryRun(t *testing.T) {
 		if err := u.Run(t.Context()); err != nil {
 			t.Fatalf("%s: %v", how, err)
 		}
-		for _, o := range []Object{u.Where.DriverObjects()[1], u.Where.Last()[1]} {
+		for _, o := range []object{u.Where.driverObjects()[1], u.Where.last()[1]} {
 			if !there(t, u, o) || !slices.Contains(*progress, o.String()+" would be deleted") {
 				t.Errorf("%s: %s: %v", how, o, *progress)
 			}
@@ -185,14 +185,14 @@ func TestNamespaces(t *testing.T) {
 		pod  *corev1.Pod
 		kept bool
 	}{{leftBehind, false}, {web, true}} {
-		u, progress := world(t, probe.Remains{}, tt.pod)
+		u, progress := nadraWorld(t, probe.Remains{}, tt.pod)
 		u.Dynamic.(*dynamicfake.FakeDynamicClient).PrependReactor("delete", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) {
 			return false, nil, u.Kube.CoreV1().Namespaces().Delete(t.Context(), "nadra", metav1.DeleteOptions{})
 		})
 		if err := u.deleteNamespaces(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if kept := there(t, u, u.Where.Last()[1]); kept != tt.kept {
+		if kept := there(t, u, u.Where.last()[1]); kept != tt.kept {
 			t.Errorf("with pod %s: the namespace is kept: %t, progress %q", tt.pod.Name, kept, *progress)
 		}
 	}
