@@ -6,7 +6,6 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/nadra-dev/nadra/internal/desk/source"
 	"github.com/nadra-dev/nadra/internal/installation"
 )
 
@@ -16,7 +15,7 @@ func (in *input) changed(flag string) bool { return in.flags != nil && in.flags.
 // readMode finds out whether Multus stays on nadra's nodes: by --beside-multus or, in a live cluster, by nadra's
 // own flags. If it does, it also finds the programs that will not see the networks of converted workloads,
 // and leaves pools to device plugins, as nadra does then.
-func (in *input) readMode(ctx context.Context, set *source.Set) error {
+func (in *input) readMode(ctx context.Context, set *manifestSet) error {
 	set.Options.BesideMultus = in.beside
 	if !set.Live && !in.withCluster {
 		in.leavePools(set, nil)
@@ -47,7 +46,7 @@ func (in *input) readMode(ctx context.Context, set *source.Set) error {
 
 // leavePools leaves pools to device plugins beside Multus, unless a flag of the command, or of nadra in the
 // cluster, says that nadra serves them. nadra is nil if its flags are unknown.
-func (in *input) leavePools(set *source.Set, nadra *installation.Settings) {
+func (in *input) leavePools(set *manifestSet, nadra *installation.Settings) {
 	if set.Options.BesideMultus && !in.changed("pools") {
 		in.pools.off = nadra == nil || !nadra.BesideMultus() || !nadra.Pools()
 	}

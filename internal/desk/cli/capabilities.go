@@ -4,13 +4,12 @@ import (
 	"fmt"
 
 	"github.com/nadra-dev/nadra/internal/desk/doctor"
-	"github.com/nadra-dev/nadra/internal/desk/source"
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
 // readCapabilities reads a file of doctor --output-file.
 func readCapabilities(path string) (doctor.Capabilities, error) {
-	text, err := source.ReadFile(path)
+	text, err := readFile(path)
 	if err != nil {
 		return doctor.Capabilities{}, fmt.Errorf("reading capabilities: %w", err)
 	}

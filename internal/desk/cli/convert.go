@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nadra-dev/nadra/internal/desk/report"
-	"github.com/nadra-dev/nadra/internal/desk/source"
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
@@ -121,7 +120,7 @@ func (o *convertOptions) run(ctx context.Context) error {
 }
 
 // converted reads the input and converts it.
-func (o *convertOptions) converted(ctx context.Context) (*source.Set, translate.Result, error) {
+func (o *convertOptions) converted(ctx context.Context) (*manifestSet, translate.Result, error) {
 	set, err := o.read(ctx)
 	if err != nil {
 		return nil, translate.Result{}, err
@@ -132,14 +131,14 @@ func (o *convertOptions) converted(ctx context.Context) (*source.Set, translate.
 }
 
 // writable rejects input that --in-place cannot write.
-func (o *convertOptions) writable(set *source.Set) error {
+func (o *convertOptions) writable(set *manifestSet) error {
 	if !o.inPlace {
 		return nil
 	}
 	if o.files.Kustomize != "" {
 		return errors.New("editing in place: the output of kustomize is not in a file: use --output-dir for an overlay")
 	}
-	i := slices.IndexFunc(set.Files, func(f source.File) bool { return !f.OnDisk })
+	i := slices.IndexFunc(set.Files, func(f manifest) bool { return !f.OnDisk })
 	if i >= 0 {
 		return fmt.Errorf("editing in place: %s is not a file: use standard output or --output-dir", set.Files[i].Name)
 	}
@@ -147,7 +146,7 @@ func (o *convertOptions) writable(set *source.Set) error {
 }
 
 // write writes the result to where the flags say.
-func (o *convertOptions) write(set *source.Set, result translate.Result) error {
+func (o *convertOptions) write(set *manifestSet, result translate.Result) error {
 	switch {
 	case o.inPlace:
 		files, err := inPlace(set, result, func(text string) { _, _ = fmt.Fprintln(o.app.ErrOut, "Warning:", report.Visible(text)) })

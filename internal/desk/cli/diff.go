@@ -15,7 +15,6 @@ import (
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 	"k8s.io/utils/exec"
 
-	"github.com/nadra-dev/nadra/internal/desk/source"
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
@@ -32,7 +31,7 @@ const (
 )
 
 // showDiff shows what the conversion changes, and writes nothing.
-func (o *convertOptions) showDiff(ctx context.Context, set *source.Set, result translate.Result) error {
+func (o *convertOptions) showDiff(ctx context.Context, set *manifestSet, result translate.Result) error {
 	printFindings(o.app.ErrOut, result.Findings, o.quiet)
 	folder, err := os.MkdirTemp("", "nadra-diff-")
 	if err != nil {
@@ -57,7 +56,7 @@ func (o *convertOptions) showDiff(ctx context.Context, set *source.Set, result t
 }
 
 // writeBoth writes the changed files before and after the conversion, and created objects.
-func writeBoth(folder string, set *source.Set, result translate.Result) (before, after string, err error) {
+func writeBoth(folder string, set *manifestSet, result translate.Result) (before, after string, err error) {
 	before, after = filepath.Join(folder, "INPUT"), filepath.Join(folder, "CONVERTED")
 	if err := errors.Join(os.Mkdir(before, 0o700), os.Mkdir(after, 0o700)); err != nil {
 		return "", "", fmt.Errorf("comparing: %w", err)
@@ -88,8 +87,8 @@ type change struct {
 }
 
 // changes returns what changes in files as --in-place changes them, or else in the texts of the input.
-func changes(set *source.Set, result translate.Result) ([]change, error) {
-	if slices.ContainsFunc(set.Files, func(f source.File) bool { return !f.OnDisk }) {
+func changes(set *manifestSet, result translate.Result) ([]change, error) {
+	if slices.ContainsFunc(set.Files, func(f manifest) bool { return !f.OnDisk }) {
 		return changedTexts(set, result), nil
 	}
 	was := map[string][]byte{}
@@ -119,7 +118,7 @@ func changes(set *source.Set, result translate.Result) ([]change, error) {
 }
 
 // changedTexts returns the changed texts of an input that is not in files, and the created objects.
-func changedTexts(set *source.Set, result translate.Result) []change {
+func changedTexts(set *manifestSet, result translate.Result) []change {
 	var out []change
 	for i, f := range result.Files {
 		if from := set.Files[i]; !bytes.Equal(f.Data, from.Data) {
@@ -133,7 +132,7 @@ func changedTexts(set *source.Set, result translate.Result) []change {
 }
 
 // diffLive compares the output of convert with the cluster, as `kubectl diff --server-side -f -` does.
-func (o *convertOptions) diffLive(folder string, set *source.Set, result translate.Result) error {
+func (o *convertOptions) diffLive(folder string, set *manifestSet, result translate.Result) error {
 	all := joined(texts(stream(set, result)))
 	if len(all) == 0 {
 		return nil

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nadra-dev/nadra/internal/desk/source"
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
@@ -15,7 +14,7 @@ import (
 const createdFile = "nadra.yaml"
 
 // inPlace stages changed files, and created objects beside them. note is called with what is left to do.
-func inPlace(set *source.Set, result translate.Result, note func(string)) (staging, error) {
+func inPlace(set *manifestSet, result translate.Result, note func(string)) (staging, error) {
 	roots, files := map[string]string{}, newStaging()
 	files.note = note
 	for _, f := range set.Files {
@@ -35,7 +34,7 @@ func inPlace(set *source.Set, result translate.Result, note func(string)) (stagi
 
 // addNeighbours adds files of the input's folders that are not part of the input: kustomizations, and the
 // objects that earlier conversions created.
-func addNeighbours(set *source.Set) error {
+func addNeighbours(set *manifestSet) error {
 	known := map[string]bool{}
 	for _, f := range set.Files {
 		known[filepath.Clean(f.Name)] = true
@@ -63,13 +62,13 @@ func addNeighbours(set *source.Set) error {
 }
 
 // folderOf returns the directory in which a file was found.
-func folderOf(f source.File) string {
+func folderOf(f manifest) string {
 	return filepath.Clean(strings.TrimSuffix(filepath.Clean(f.Name), filepath.FromSlash(f.Rel)))
 }
 
 // writeFolder writes all files to another directory, with the same relative paths. For a live
 // cluster, it writes only changed files.
-func writeFolder(folder string, set *source.Set, result translate.Result) error {
+func writeFolder(folder string, set *manifestSet, result translate.Result) error {
 	files := newStaging(folder)
 	for i, f := range result.Files {
 		from := set.Files[i]

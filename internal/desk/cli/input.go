@@ -14,14 +14,13 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/nadra-dev/nadra/internal/desk/report"
-	"github.com/nadra-dev/nadra/internal/desk/source"
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
 // input has the flags for the manifests or objects to read.
 type input struct {
 	app           *app
-	files         source.Files
+	files         manifestFiles
 	allNamespaces bool
 	selector      string
 	withCluster   bool
@@ -59,7 +58,7 @@ func (a *app) input(command *cobra.Command) *input {
 }
 
 // read reads the input that the flags select.
-func (in *input) read(ctx context.Context) (*source.Set, error) {
+func (in *input) read(ctx context.Context) (*manifestSet, error) {
 	templates, err := parseTemplates(in.podTemplates)
 	if err != nil {
 		return nil, err
@@ -87,22 +86,22 @@ func (in *input) read(ctx context.Context) (*source.Set, error) {
 
 // readPools finds out who serves the pools that networks draw from. The nodes of a live
 // cluster show it.
-func (in *input) readPools(ctx context.Context, set *source.Set, templates []translate.TemplatePath) error {
+func (in *input) readPools(ctx context.Context, set *manifestSet, templates []translate.TemplatePath) error {
 	set.Options.PoolServer = in.pools.server(nil)
 	live := set.Live || in.withCluster
-	if !live || in.pools.off || !source.DrawFromPools(slices.Concat(set.Manifests(), set.Context)) {
+	if !live || in.pools.off || !drawFromPools(slices.Concat(set.manifests(), set.Context)) {
 		return nil
 	}
 	cluster, err := in.connect(templates)
 	if err != nil {
 		return err
 	}
-	sources, err := cluster.PoolSources(ctx)
+	sources, err := cluster.poolSources(ctx)
 	if err != nil {
 		return err
 	}
 	set.Context = append(set.Context, sources...)
-	has, err := cluster.Pools(ctx)
+	has, err := cluster.pools(ctx)
 	if err != nil {
 		return err
 	}
@@ -111,15 +110,15 @@ func (in *input) readPools(ctx context.Context, set *source.Set, templates []tra
 }
 
 // readRanges reads addresses of a live cluster that routes of networks must not cover.
-func (in *input) readRanges(ctx context.Context, set *source.Set, templates []translate.TemplatePath) error {
-	if !set.Live && !in.withCluster || !source.HaveRoutes(slices.Concat(set.Manifests(), set.Context)) {
+func (in *input) readRanges(ctx context.Context, set *manifestSet, templates []translate.TemplatePath) error {
+	if !set.Live && !in.withCluster || !haveRoutes(slices.Concat(set.manifests(), set.Context)) {
 		return nil
 	}
 	cluster, err := in.connect(templates)
 	if err != nil {
 		return err
 	}
-	set.Options.ClusterRanges, err = cluster.Ranges(ctx)
+	set.Options.ClusterRanges, err = cluster.ranges(ctx)
 	return err
 }
 
@@ -127,7 +126,7 @@ func (in *input) readRanges(ctx context.Context, set *source.Set, templates []tr
 func (in *input) fromFiles() bool { return len(in.files.Names) > 0 || in.files.Kustomize != "" }
 
 // readSource reads manifests or the live cluster.
-func (in *input) readSource(ctx context.Context, templates []translate.TemplatePath) (*source.Set, error) {
+func (in *input) readSource(ctx context.Context, templates []translate.TemplatePath) (*manifestSet, error) {
 	switch {
 	case in.changed("filename") && len(in.files.Names) == 0:
 		return nil, errors.New("-f is empty, perhaps an unset variable: name a file, a directory or a URL")
@@ -148,7 +147,7 @@ func (in *input) readSource(ctx context.Context, templates []translate.TemplateP
 			_, _ = fmt.Fprintf(in.app.ErrOut, "Not read: %s: %s\n", report.Visible(name), why)
 		}
 	}
-	set, err := in.files.Read(ctx)
+	set, err := in.files.read(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -157,7 +156,7 @@ func (in *input) readSource(ctx context.Context, templates []translate.TemplateP
 		if err != nil {
 			return nil, err
 		}
-		if set.Context, err = cluster.Context(ctx); err != nil {
+		if set.Context, err = cluster.readContext(ctx); err != nil {
 			return nil, err
 		}
 		set.Options.AllNetworks = true
@@ -167,7 +166,7 @@ func (in *input) readSource(ctx context.Context, templates []translate.TemplateP
 }
 
 // readCluster reads the live cluster.
-func (in *input) readCluster(ctx context.Context, templates []translate.TemplatePath) (*source.Set, error) {
+func (in *input) readCluster(ctx context.Context, templates []translate.TemplatePath) (*manifestSet, error) {
 	if in.withCluster {
 		return nil, errors.New("--with-cluster is for manifests: give some with -f or -k, or leave it out")
 	}
@@ -179,14 +178,14 @@ func (in *input) readCluster(ctx context.Context, templates []translate.Template
 	defer progress.stop()
 	cluster.Progress = func(n int) { progress.say("Reading the cluster: %d objects", n) }
 	if len(in.args) > 0 {
-		return cluster.Some(ctx, in.find)
+		return cluster.some(ctx, in.find)
 	}
-	return cluster.Read(ctx)
+	return cluster.read(ctx)
 }
 
 // connect returns a source for the live cluster.
-func (in *input) connect(templates []translate.TemplatePath) (source.Cluster, error) {
-	c := source.Cluster{Selector: in.selector, Templates: templates}
+func (in *input) connect(templates []translate.TemplatePath) (clusterSource, error) {
+	c := clusterSource{Selector: in.selector, Templates: templates}
 	config, err := in.app.cluster.config("give manifests with -f or -k, or a kubeconfig")
 	if err != nil {
 		return c, err

@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/nadra-dev/nadra/internal/desk/source"
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
@@ -46,13 +45,13 @@ func (f *poolFlag) Type() string { return "pools" }
 
 // server returns a function that reports who serves a pool: by the flag, and by the cluster
 // if one was read.
-func (f *poolFlag) server(cluster *source.Pools) func(string) translate.PoolFacts {
+func (f *poolFlag) server(cluster *nodePools) func(string) translate.PoolFacts {
 	return func(pool string) translate.PoolFacts {
 		switch {
 		case slices.Contains(f.named, pool):
 			return translate.PoolFacts{Server: translate.PoolOfNadra}
 		case cluster != nil:
-			return cluster.Facts(pool)
+			return cluster.facts(pool)
 		}
 		return translate.PoolFacts{Server: translate.PoolOfNobody}
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/desk/doctor"
 	"github.com/nadra-dev/nadra/internal/desk/report"
-	"github.com/nadra-dev/nadra/internal/desk/source"
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
@@ -102,7 +101,7 @@ func (o *scanOptions) run(ctx context.Context) error {
 		set.Options.Readers = saved.Readers
 	}
 	result := o.convert(set)
-	r := report.Build(report.Input{Source: set.Description, Files: set.FileCount(), Result: result, Baseline: baseline})
+	r := report.Build(report.Input{Source: set.Description, Files: set.fileCount(), Result: result, Baseline: baseline})
 	if err := report.Scan.Write(onTerminal(o.app.Out), o.format.value, r); err != nil {
 		return err
 	}
@@ -142,7 +141,7 @@ func (o *scanOptions) readBaseline() (*report.Report, error) {
 	if o.baseline == "" {
 		return nil, nil
 	}
-	data, err := source.ReadFile(o.baseline)
+	data, err := readFile(o.baseline)
 	if err != nil {
 		return nil, fmt.Errorf("reading the baseline: %w", err)
 	}
@@ -154,11 +153,11 @@ func (o *scanOptions) readBaseline() (*report.Report, error) {
 }
 
 // convert converts the input.
-func (in *input) convert(set *source.Set) translate.Result {
+func (in *input) convert(set *manifestSet) translate.Result {
 	progress := newProgress(in.app.ErrOut, in.quiet)
 	defer progress.stop()
 	progress.say("Judging %d files", len(set.Files))
-	result := translate.Convert(translate.Input{Files: set.Manifests(), Context: set.Context, Beside: set.Beside, Options: set.Options})
+	result := translate.Convert(translate.Input{Files: set.manifests(), Context: set.Context, Beside: set.Beside, Options: set.Options})
 	if !set.Live {
 		return result
 	}

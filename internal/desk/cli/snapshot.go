@@ -12,7 +12,6 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/desk/inspect"
 	"github.com/nadra-dev/nadra/internal/desk/snapshot"
-	"github.com/nadra-dev/nadra/internal/desk/source"
 )
 
 const snapshotHelp = `Record the networks of running pods: interfaces in their order, addresses, MACs,
@@ -37,7 +36,7 @@ const snapshotExamples = `  # before and after the migration
 
 type snapshotOptions struct {
 	*app
-	files         source.Files
+	files         manifestFiles
 	allNamespaces bool
 	selector      string
 	nodes         nodeFlags
@@ -108,7 +107,7 @@ func (o *snapshotOptions) take(ctx context.Context) (*snapshot.Snapshot, error) 
 		return nil, errors.New("-A, -l and --probe read the live cluster: leave them out with -f")
 	}
 	o.files.Stdin = o.In
-	set, err := o.files.Read(ctx)
+	set, err := o.files.read(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -15,7 +15,6 @@ import (
 	"syscall"
 
 	"github.com/nadra-dev/nadra/internal/atomicfile"
-	"github.com/nadra-dev/nadra/internal/desk/source"
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
@@ -75,7 +74,7 @@ func (s staging) onDisk(name string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", name, err)
 	}
-	text, err := source.ReadInside(root, rel)
+	text, err := readInside(root, rel)
 	return text, errors.Join(err, root.Close())
 }
 

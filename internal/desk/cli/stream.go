@@ -10,20 +10,19 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/nadra-dev/nadra/internal/desk/source"
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
 // stream returns the documents for standard output: created objects, then the files. For a
 // live cluster, it returns only changed files. It leaves out kustomizations and the
 // helpers of charts, which cannot be applied.
-func stream(set *source.Set, result translate.Result) []translate.File {
+func stream(set *manifestSet, result translate.Result) []translate.File {
 	var out []translate.File
 	for _, text := range translate.Texts(result.Created) {
 		out = append(out, translate.File{Name: createdFile, Data: text})
 	}
 	for i, f := range result.Files {
-		if set.Live && bytes.Equal(f.Data, set.Files[i].Data) || translate.IsKustomization(set.Files[i].Rel) || source.IsHelper(set.Files[i].Rel) {
+		if set.Live && bytes.Equal(f.Data, set.Files[i].Data) || translate.IsKustomization(set.Files[i].Rel) || isHelper(set.Files[i].Rel) {
 			continue
 		}
 		out = append(out, f)
@@ -41,7 +40,7 @@ func texts(files []translate.File) [][]byte {
 }
 
 // writeStream writes the documents as one stream of YAML.
-func writeStream(w io.Writer, set *source.Set, result translate.Result) error {
+func writeStream(w io.Writer, set *manifestSet, result translate.Result) error {
 	buffered := bufio.NewWriter(w)
 	join(buffered, texts(stream(set, result)))
 	if err := buffered.Flush(); err != nil {
@@ -91,7 +90,7 @@ func startsDocument(text []byte) bool {
 }
 
 // writeList writes all objects as one JSON list. It refuses documents that JSON cannot hold.
-func writeList(w io.Writer, set *source.Set, result translate.Result) error {
+func writeList(w io.Writer, set *manifestSet, result translate.Result) error {
 	items := []json.RawMessage{}
 	for _, f := range stream(set, result) {
 		for i, part := range translate.Documents(f.Data) {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/desk/doctor"
 	"github.com/nadra-dev/nadra/internal/desk/report"
-	"github.com/nadra-dev/nadra/internal/desk/source"
 	"github.com/nadra-dev/nadra/internal/desk/upgrade"
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
@@ -114,7 +113,7 @@ func (o *planOptions) plan(ctx context.Context) (*upgrade.Plan, error) {
 
 // readPlan reads a plan from a file.
 func readPlan(path string) (*upgrade.Plan, error) {
-	text, err := source.ReadFile(path)
+	text, err := readFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("reading the plan: %w", err)
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/desk/report"
 	"github.com/nadra-dev/nadra/internal/desk/snapshot"
-	"github.com/nadra-dev/nadra/internal/desk/source"
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
@@ -147,7 +146,7 @@ func (o *verifyOptions) readNow(ctx context.Context, was *snapshot.Snapshot) (*s
 
 // readSnapshot reads a snapshot from a file.
 func readSnapshot(path string) (*snapshot.Snapshot, error) {
-	text, err := source.ReadFile(path)
+	text, err := readFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("reading the snapshot: %w", err)
 	}

@@ -1,4 +1,4 @@
-package source
+package cli
 
 import (
 	"context"
@@ -55,7 +55,7 @@ func object(apiVersion, kind, namespace, name string, more map[string]any) *unst
 	return &unstructured.Unstructured{Object: tree}
 }
 
-func world(err error) (Cluster, *fakedynamic.FakeDynamicClient) {
+func world(err error) (clusterSource, *fakedynamic.FakeDynamicClient) {
 	kinds := map[schema.GroupVersionResource]string{
 		{Version: "v1", Resource: "pods"}:                                                     "PodList",
 		{Group: "apps", Version: "v1", Resource: "deployments"}:                               "DeploymentList",
@@ -72,10 +72,10 @@ func world(err error) (Cluster, *fakedynamic.FakeDynamicClient) {
 	if err := client.Tracker().Create(networks, object("k8s.cni.cncf.io/v1", "NetworkAttachmentDefinition", "nets", "blue", nil), "nets"); err != nil {
 		panic(err)
 	}
-	return Cluster{Discovery: served{err: err}, Dynamic: client, Name: "here"}, client
+	return clusterSource{Discovery: served{err: err}, Dynamic: client, Name: "here"}, client
 }
 
-func names(files []File) []string {
+func names(files []manifest) []string {
 	var out []string
 	for _, f := range files {
 		out = append(out, f.Name)
@@ -87,7 +87,7 @@ func names(files []File) []string {
 func TestClusterIsRead(t *testing.T) {
 	c, _ := world(nil)
 	c.Namespace = "shop"
-	set, err := c.Read(t.Context())
+	set, err := c.read(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func TestClusterIsRead(t *testing.T) {
 	if got := names(set.Files); !slices.Equal(got, want) {
 		t.Errorf("files %v, want %v", got, want)
 	}
-	if !set.Live || set.FileCount() != 0 || !set.Options.AllNetworks || set.Description != "cluster here, namespace shop and all networks" {
+	if !set.Live || set.fileCount() != 0 || !set.Options.AllNetworks || set.Description != "cluster here, namespace shop and all networks" {
 		t.Errorf("set %+v", set)
 	}
 	for _, f := range set.Files {
@@ -110,7 +110,7 @@ func TestClusterIsRead(t *testing.T) {
 
 func TestContextIsNoWorkload(t *testing.T) {
 	c, _ := world(nil)
-	files, err := c.Context(t.Context())
+	files, err := c.readContext(t.Context())
 	if err != nil || len(files) != 1 || files[0].Name != "network-attachment-definitions.k8s.cni.cncf.io/nets/blue" {
 		t.Errorf("context %v, %v", files, err)
 	}
@@ -137,7 +137,7 @@ func TestClusterIsReadInPages(t *testing.T) {
 	})
 	progress := 0
 	c.Progress = func(n int) { progress = n }
-	set, err := c.Read(t.Context())
+	set, err := c.read(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +168,7 @@ func TestClusterCannotBeRead(t *testing.T) {
 			if test.list != nil {
 				client.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, test.list })
 			}
-			_, err := c.Read(context.Background())
+			_, err := c.read(context.Background())
 			if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
 				t.Errorf("error %v, want %q", err, test.want)
 			}
@@ -188,7 +188,7 @@ func TestRanges(t *testing.T) {
 	}, service, node)
 	read := func() string {
 		t.Helper()
-		ranges, err := Cluster{Dynamic: client}.Ranges(t.Context())
+		ranges, err := clusterSource{Dynamic: client}.ranges(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

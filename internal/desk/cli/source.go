@@ -1,15 +1,14 @@
-// Package source reads manifests for the commands.
-package source
+package cli
 
 import (
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-// Set is a set of manifests.
-type Set struct {
+// manifestSet has the manifests that a command reads.
+type manifestSet struct {
 	// Description names the set for people.
 	Description string
-	Files       []File
+	Files       []manifest
 	// Live: the files are objects of a cluster.
 	Live bool
 	// Context has other manifests, which must not be converted.
@@ -21,16 +20,16 @@ type Set struct {
 	Options translate.Options
 }
 
-// FileCount returns the number of files that were read. Objects of a cluster come from no file.
-func (s *Set) FileCount() int {
+// fileCount returns the number of files that were read. Objects of a cluster come from no file.
+func (s *manifestSet) fileCount() int {
 	if s.Live {
 		return 0
 	}
 	return len(s.Files)
 }
 
-// File is a manifest with its place.
-type File struct {
+// manifest is a file or an object of a cluster, with its place.
+type manifest struct {
 	translate.File
 	// Rel is its slash-separated path below the argument in which it was found, or the last part of an argument that
 	// is a file.
@@ -39,8 +38,8 @@ type File struct {
 	OnDisk bool
 }
 
-// Manifests returns the files as translate takes them.
-func (s *Set) Manifests() []translate.File {
+// manifests returns the files as translate takes them.
+func (s *manifestSet) manifests() []translate.File {
 	out := make([]translate.File, len(s.Files))
 	for i, f := range s.Files {
 		out[i] = f.File

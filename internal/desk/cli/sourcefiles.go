@@ -1,4 +1,4 @@
-package source
+package cli
 
 import (
 	"bytes"
@@ -22,8 +22,8 @@ import (
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-// Files names manifests to read, like kubectl's flags.
-type Files struct {
+// manifestFiles names manifests to read, like kubectl's flags.
+type manifestFiles struct {
 	// Names are files, folders, addresses, and "-" for Stdin.
 	Names     []string
 	Recursive bool
@@ -40,10 +40,10 @@ var extensions = []string{".json", ".yaml", ".yml"}
 // fetchTimeout limits the time to read an address.
 const fetchTimeout = 30 * time.Second
 
-// Read reads the manifests. A folder without manifests is an error, because it is probably
+// read reads the manifests. A folder without manifests is an error, because it is probably
 // the wrong path.
-func (f Files) Read(ctx context.Context) (*Set, error) {
-	set := &Set{}
+func (f manifestFiles) read(ctx context.Context) (*manifestSet, error) {
+	set := &manifestSet{}
 	if f.LeaveOut == nil {
 		f.LeaveOut = func(string, string) {}
 	}
@@ -82,7 +82,7 @@ func (f Files) Read(ctx context.Context) (*Set, error) {
 
 // unique rejects a file that was named twice, in whatever way, because its objects would be read twice. It leaves out
 // symbolic links to other files of the same folder.
-func (f Files) unique(files []File) ([]File, error) {
+func (f manifestFiles) unique(files []manifest) ([]manifest, error) {
 	paths, seen := make([]string, len(files)), map[string]bool{}
 	for i, file := range files {
 		paths[i] = file.Name
@@ -119,7 +119,7 @@ func canonical(name string) string {
 }
 
 // readStdin reads standard input.
-func (f Files) readStdin(context.Context, string) ([]File, error) {
+func (f manifestFiles) readStdin(context.Context, string) ([]manifest, error) {
 	data, err := limited(f.Stdin, "standard input")
 	if err == nil && len(bytes.TrimSpace(data)) == 0 {
 		err = errors.New("reading standard input: it is empty, so no objects were passed: check the command before the pipe")
@@ -127,11 +127,11 @@ func (f Files) readStdin(context.Context, string) ([]File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []File{{File: translate.File{Name: "stdin", Data: data}, Rel: "stdin.yaml"}}, nil
+	return []manifest{{File: translate.File{Name: "stdin", Data: data}, Rel: "stdin.yaml"}}, nil
 }
 
 // fetch reads an address.
-func fetch(ctx context.Context, address string) ([]File, error) {
+func fetch(ctx context.Context, address string) ([]manifest, error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
@@ -158,21 +158,21 @@ func fetch(ctx context.Context, address string) ([]File, error) {
 	if u, err := url.Parse(address); err == nil && slices.Contains(extensions, path.Ext(u.Path)) {
 		rel = path.Base(u.Path)
 	}
-	return []File{{File: translate.File{Name: address, Data: data}, Rel: rel}}, nil
+	return []manifest{{File: translate.File{Name: address, Data: data}, Rel: rel}}, nil
 }
 
 // readPath reads a file or a folder.
-func (f Files) readPath(_ context.Context, name string) ([]File, error) {
+func (f manifestFiles) readPath(_ context.Context, name string) ([]manifest, error) {
 	info, err := os.Stat(name)
 	if err != nil {
 		return nil, fmt.Errorf("reading manifests: %w", err)
 	}
 	if !info.IsDir() {
-		data, err := ReadFile(name)
+		data, err := readFile(name)
 		if err != nil {
 			return nil, fmt.Errorf("reading manifests: %w", err)
 		}
-		return []File{{File: translate.File{Name: name, Data: data}, Rel: filepath.Base(name), OnDisk: info.Mode().IsRegular()}}, nil
+		return []manifest{{File: translate.File{Name: name, Data: data}, Rel: filepath.Base(name), OnDisk: info.Mode().IsRegular()}}, nil
 	}
 	files, err := f.readFolder(name)
 	if err == nil && len(files) == 0 {
@@ -182,7 +182,7 @@ func (f Files) readPath(_ context.Context, name string) ([]File, error) {
 }
 
 // hint returns the remedy for a folder without manifests.
-func (f Files) hint() error {
+func (f manifestFiles) hint() error {
 	if f.Recursive {
 		return errors.New("check the folder's name")
 	}
@@ -194,13 +194,13 @@ const gitFolder = ".git"
 
 // readFolder reads the manifests of a folder. It follows symbolic links to files inside of it, and not those to
 // folders, whose files it may have already.
-func (f Files) readFolder(folder string) ([]File, error) {
+func (f manifestFiles) readFolder(folder string) ([]manifest, error) {
 	root, err := os.OpenRoot(folder)
 	if err != nil {
 		return nil, fmt.Errorf("reading manifests: %w", err)
 	}
 	defer func() { _ = root.Close() }()
-	var out []File
+	var out []manifest
 	var others others
 	err = fs.WalkDir(root.FS(), ".", func(rel string, entry fs.DirEntry, err error) error {
 		switch {
@@ -215,25 +215,25 @@ func (f Files) readFolder(folder string) ([]File, error) {
 		case f.Recursive && linksToFolder(root, rel, entry):
 			f.LeaveOut(filepath.Join(folder, filepath.FromSlash(rel)), "it is a symbolic link to a folder: name the folder with -f, too")
 			return nil
-		case !slices.Contains(extensions, path.Ext(rel)) && !IsHelper(rel):
+		case !slices.Contains(extensions, path.Ext(rel)) && !isHelper(rel):
 			if others.nameNetworks(root, rel, entry) {
 				f.LeaveOut(filepath.Join(folder, filepath.FromSlash(rel)), others.why())
 			}
 			return nil
 		}
-		data, err := ReadInside(root, filepath.FromSlash(rel))
+		data, err := readInside(root, filepath.FromSlash(rel))
 		if err != nil {
 			return err
 		}
 		name := filepath.Join(folder, filepath.FromSlash(rel))
-		out = append(out, File{File: translate.File{Name: name, Data: data}, Rel: rel, OnDisk: true})
+		out = append(out, manifest{File: translate.File{Name: name, Data: data}, Rel: rel, OnDisk: true})
 		return checkTotal(out)
 	})
 	return out, err
 }
 
-// IsHelper reports whether a file has parts of a chart's templates. It is no manifest, and may name networks.
-func IsHelper(rel string) bool {
+// isHelper reports whether a file has parts of a chart's templates. It is no manifest, and may name networks.
+func isHelper(rel string) bool {
 	return path.Ext(rel) == ".tpl" && slices.Contains(strings.Split(path.Dir(rel), "/"), "templates")
 }
 
@@ -247,7 +247,7 @@ func linksToFolder(root *os.Root, rel string, entry fs.DirEntry) bool {
 }
 
 // checkTotal refuses more files, or more bytes, than a command reads.
-func checkTotal(files []File) error {
+func checkTotal(files []manifest) error {
 	if len(files) > maxFiles {
 		return fmt.Errorf("there are more than %d files: name subfolders one by one", maxFiles)
 	}
@@ -270,19 +270,19 @@ func (regularFiles) ReadFile(name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, err := ReadInside(root, filepath.Base(name))
+	text, err := readInside(root, filepath.Base(name))
 	return text, errors.Join(err, root.Close())
 }
 
 // build builds a kustomization like `kubectl kustomize`.
-func build(folder string) (File, error) {
+func build(folder string) (manifest, error) {
 	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(regularFiles{filesys.MakeFsOnDisk()}, folder)
 	if err != nil {
-		return File{}, fmt.Errorf("building the kustomization in %s: %w", folder, err)
+		return manifest{}, fmt.Errorf("building the kustomization in %s: %w", folder, err)
 	}
 	data, err := resources.AsYaml()
 	if err != nil {
-		return File{}, fmt.Errorf("building the kustomization in %s: %w", folder, err)
+		return manifest{}, fmt.Errorf("building the kustomization in %s: %w", folder, err)
 	}
-	return File{File: translate.File{Name: folder, Data: data}, Rel: "kustomized.yaml"}, nil
+	return manifest{File: translate.File{Name: folder, Data: data}, Rel: "kustomized.yaml"}, nil
 }

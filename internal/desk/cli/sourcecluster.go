@@ -1,4 +1,4 @@
-package source
+package cli
 
 import (
 	"context"
@@ -19,8 +19,8 @@ import (
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-// Cluster reads the objects that the rules of translate need from a live cluster.
-type Cluster struct {
+// clusterSource reads the objects that the rules of translate need from a live cluster.
+type clusterSource struct {
 	Discovery discovery.DiscoveryInterface
 	Dynamic   dynamic.Interface
 	// Name names the cluster for people: its context.
@@ -38,15 +38,15 @@ type Cluster struct {
 // pageSize limits the objects of a request, as kubectl does.
 const pageSize = 500
 
-// Read reads workloads, networks and classes. Networks and classes are those of the whole
+// read reads workloads, networks and classes. Networks and classes are those of the whole
 // cluster, because workloads refer to other namespaces. Each object is a file with the name
 // of its resource.
-func (c Cluster) Read(ctx context.Context) (*Set, error) {
+func (c clusterSource) read(ctx context.Context) (*manifestSet, error) {
 	resources, err := c.resources()
 	if err != nil {
 		return nil, err
 	}
-	set := &Set{Description: "cluster " + c.Name, Live: true}
+	set := &manifestSet{Description: "cluster " + c.Name, Live: true}
 	if c.Namespace != "" {
 		set.Description += ", namespace " + c.Namespace + " and all networks"
 	}
@@ -61,8 +61,8 @@ func (c Cluster) Read(ctx context.Context) (*Set, error) {
 	return set, nil
 }
 
-// Context reads only the objects of the whole cluster to which workloads refer.
-func (c Cluster) Context(ctx context.Context) ([]translate.File, error) {
+// readContext reads only the objects of the whole cluster to which workloads refer.
+func (c clusterSource) readContext(ctx context.Context) ([]translate.File, error) {
 	resources, err := c.resources()
 	if err != nil {
 		return nil, err
@@ -83,8 +83,8 @@ func (c Cluster) Context(ctx context.Context) ([]translate.File, error) {
 	return out, nil
 }
 
-// resource is a kind with its resource in this cluster.
-type resource struct {
+// listedKind is a kind with its resource in this cluster.
+type listedKind struct {
 	schema.GroupVersionResource
 	kind translate.GroupKind
 	// pods: the kind has pods, so namespace and selector apply.
@@ -92,14 +92,14 @@ type resource struct {
 }
 
 // resources returns the kinds that the cluster serves, in the order of translate.Kinds.
-func (c Cluster) resources() ([]resource, error) {
+func (c clusterSource) resources() ([]listedKind, error) {
 	lists, err := c.Discovery.ServerPreferredResources()
 	var partly *discovery.ErrGroupDiscoveryFailed
 	if err != nil && !errors.As(err, &partly) {
 		return nil, fmt.Errorf("asking the cluster for its kinds (GET /api and /apis): %w", err)
 	}
 	kinds, workloads := translate.Kinds(c.Templates), translate.WorkloadKinds(c.Templates)
-	var out []resource
+	var out []listedKind
 	for _, list := range lists {
 		version, err := schema.ParseGroupVersion(list.GroupVersion)
 		if err != nil {
@@ -108,7 +108,7 @@ func (c Cluster) resources() ([]resource, error) {
 		for _, r := range list.APIResources {
 			kind := translate.GroupKind{Group: version.Group, Kind: r.Kind}
 			if slices.Contains(kinds, kind) && slices.Contains(r.Verbs, "list") {
-				out = append(out, resource{version.WithResource(r.Name), kind, slices.Contains(workloads, kind)})
+				out = append(out, listedKind{version.WithResource(r.Name), kind, slices.Contains(workloads, kind)})
 			}
 		}
 	}
@@ -121,13 +121,13 @@ func (c Cluster) resources() ([]resource, error) {
 			}
 		}
 	}
-	slices.SortStableFunc(out, func(a, b resource) int { return slices.Index(kinds, a.kind) - slices.Index(kinds, b.kind) })
+	slices.SortStableFunc(out, func(a, b listedKind) int { return slices.Index(kinds, a.kind) - slices.Index(kinds, b.kind) })
 	return out, nil
 }
 
 // list reads the objects of a resource. before counts the objects that are read already.
-func (c Cluster) list(ctx context.Context, r resource, before int) ([]File, error) {
-	var files []File
+func (c clusterSource) list(ctx context.Context, r listedKind, before int) ([]manifest, error) {
+	var files []manifest
 	err := c.each(ctx, r, func(o *unstructured.Unstructured) error {
 		if isOver(o) {
 			return nil
@@ -146,7 +146,7 @@ func (c Cluster) list(ctx context.Context, r resource, before int) ([]File, erro
 }
 
 // each calls f for all objects of a resource, page by page.
-func (c Cluster) each(ctx context.Context, r resource, f func(*unstructured.Unstructured) error) error {
+func (c clusterSource) each(ctx context.Context, r listedKind, f func(*unstructured.Unstructured) error) error {
 	var client dynamic.ResourceInterface = c.Dynamic.Resource(r.GroupVersionResource)
 	options := metav1.ListOptions{Limit: pageSize}
 	if r.pods {
@@ -199,14 +199,14 @@ func clean(o *unstructured.Unstructured) {
 	}
 }
 
-// Some reads only the objects that find returns for the namespace, and their context.
-func (c Cluster) Some(ctx context.Context, find func(namespace string) *resourcecli.Result) (*Set, error) {
+// some reads only the objects that find returns for the namespace, and their context.
+func (c clusterSource) some(ctx context.Context, find func(namespace string) *resourcecli.Result) (*manifestSet, error) {
 	infos, err := find(c.Namespace).Infos()
 	if err != nil {
 		return nil, fmt.Errorf("reading the cluster, its kinds (GET /api and /apis) first: %w", err)
 	}
-	set := &Set{Description: "cluster " + c.Name, Live: true}
-	if set.Context, err = c.Context(ctx); err != nil {
+	set := &manifestSet{Description: "cluster " + c.Name, Live: true}
+	if set.Context, err = c.readContext(ctx); err != nil {
 		return nil, err
 	}
 	set.Options.AllNetworks = true
@@ -225,13 +225,13 @@ func (c Cluster) Some(ctx context.Context, find func(namespace string) *resource
 }
 
 // fileOf returns an object as a manifest with the name of its resource.
-func fileOf(r schema.GroupResource, o *unstructured.Unstructured) (File, error) {
+func fileOf(r schema.GroupResource, o *unstructured.Unstructured) (manifest, error) {
 	clean(o)
 	parts := slices.DeleteFunc([]string{r.String(), o.GetNamespace(), o.GetName()}, func(s string) bool { return s == "" })
 	name := strings.Join(parts, "/")
 	text, err := yaml.Marshal(o.Object)
 	if err != nil {
-		return File{}, fmt.Errorf("reading %s: %w", name, err)
+		return manifest{}, fmt.Errorf("reading %s: %w", name, err)
 	}
-	return File{File: translate.File{Name: name, Data: text}, Rel: name + ".yaml"}, nil
+	return manifest{File: translate.File{Name: name, Data: text}, Rel: name + ".yaml"}, nil
 }

@@ -1,4 +1,4 @@
-package source
+package cli
 
 import (
 	"bytes"
@@ -35,7 +35,7 @@ func (o *others) nameNetworks(root *os.Root, rel string, entry fs.DirEntry) bool
 		info.Size() > maxOther || o.bytes > maxOtherTotal || o.found >= maxOthers {
 		return false
 	}
-	text, err := ReadInside(root, filepath.FromSlash(rel))
+	text, err := readInside(root, filepath.FromSlash(rel))
 	if err != nil {
 		return false
 	}

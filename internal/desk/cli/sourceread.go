@@ -1,4 +1,4 @@
-package source
+package cli
 
 import (
 	"errors"
@@ -21,9 +21,9 @@ const (
 	maxDepth = 64
 )
 
-// ReadFile reads a file that the user names: also a pipe, as the shell's <(command) makes it.
+// readFile reads a file that the user names: also a pipe, as the shell's <(command) makes it.
 // It refuses more than 64 MiB, which a device may have without end.
-func ReadFile(name string) ([]byte, error) {
+func readFile(name string) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, err
@@ -44,9 +44,9 @@ func limited(from io.Reader, name string) ([]byte, error) {
 	return text, nil
 }
 
-// ReadInside reads a file of a folder. It refuses a symbolic link that leads out of the folder, and
+// readInside reads a file of a folder. It refuses a symbolic link that leads out of the folder, and
 // everything but regular files, whose content may have no end.
-func ReadInside(root *os.Root, name string) ([]byte, error) {
+func readInside(root *os.Root, name string) ([]byte, error) {
 	full := filepath.Join(root.Name(), name)
 	info, err := root.Stat(name) // opening a pipe would wait, and opening a device may change it
 	if err != nil {

@@ -1,4 +1,4 @@
-package source
+package cli
 
 import (
 	"bytes"
@@ -20,22 +20,22 @@ import (
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-// Pools has the resource pools of a cluster's nodes.
-type Pools struct {
+// nodePools has the resource pools of a cluster's nodes.
+type nodePools struct {
 	// published has the drivers that publish devices of each pool.
 	published map[string][]string
 	// allocatable has the nodes with each resource of device plugins.
 	allocatable map[string][]string
 }
 
-// Facts returns which drivers and device plugins serve a pool.
-func (p *Pools) Facts(pool string) translate.PoolFacts {
+// facts returns which drivers and device plugins serve a pool.
+func (p *nodePools) facts(pool string) translate.PoolFacts {
 	return translate.AllocatedBy(pool, v1alpha1.DriverName, p.published, p.allocatable)
 }
 
-// DrawFromPools reports whether a manifest may have a network that uses a resource pool.
+// drawFromPools reports whether a manifest may have a network that uses a resource pool.
 // Otherwise the pools need not be read.
-func DrawFromPools(files []translate.File) bool {
+func drawFromPools(files []translate.File) bool {
 	return slices.ContainsFunc(files, func(f translate.File) bool {
 		return bytes.Contains(f.Data, []byte(attachment.ResourceNameAnnotation)) || bytes.Contains(f.Data, []byte("resourceName:"))
 	})
@@ -44,11 +44,11 @@ func DrawFromPools(files []translate.File) bool {
 // poolNamespace is the default namespace of the device plugins' ConfigMaps.
 const poolNamespace = "kube-system"
 
-// Pools reads the resource pools of the nodes.
-func (c Cluster) Pools(ctx context.Context) (*Pools, error) {
-	out := &Pools{published: map[string][]string{}, allocatable: map[string][]string{}}
+// pools reads the resource pools of the nodes.
+func (c clusterSource) pools(ctx context.Context) (*nodePools, error) {
+	out := &nodePools{published: map[string][]string{}, allocatable: map[string][]string{}}
 	slicesOfCluster := schema.GroupVersionResource{Group: resourceapi.GroupName, Version: "v1", Resource: "resourceslices"}
-	err := c.each(ctx, resource{GroupVersionResource: slicesOfCluster, kind: translate.GroupKind{Group: resourceapi.GroupName, Kind: "ResourceSlice"}}, func(o *unstructured.Unstructured) error {
+	err := c.each(ctx, listedKind{GroupVersionResource: slicesOfCluster, kind: translate.GroupKind{Group: resourceapi.GroupName, Kind: "ResourceSlice"}}, func(o *unstructured.Unstructured) error {
 		var s resourceapi.ResourceSlice
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &s); err != nil {
 			return fmt.Errorf("reading ResourceSlice %s: %w", o.GetName(), err)
@@ -64,7 +64,7 @@ func (c Cluster) Pools(ctx context.Context) (*Pools, error) {
 		return nil, err
 	}
 	nodes := corev1.SchemeGroupVersion.WithResource("nodes")
-	return out, c.each(ctx, resource{GroupVersionResource: nodes, kind: translate.GroupKind{Kind: "Node"}}, func(o *unstructured.Unstructured) error {
+	return out, c.each(ctx, listedKind{GroupVersionResource: nodes, kind: translate.GroupKind{Kind: "Node"}}, func(o *unstructured.Unstructured) error {
 		allocatable, _, _ := unstructured.NestedStringMap(o.Object, "status", "allocatable")
 		for name, quantity := range allocatable {
 			if quantity != "0" {
@@ -75,13 +75,13 @@ func (c Cluster) Pools(ctx context.Context) (*Pools, error) {
 	})
 }
 
-// HaveRoutes reports whether a manifest may have a network with routes. Otherwise the ranges need not be read.
-func HaveRoutes(files []translate.File) bool {
+// haveRoutes reports whether a manifest may have a network with routes. Otherwise the ranges need not be read.
+func haveRoutes(files []translate.File) bool {
 	return slices.ContainsFunc(files, func(f translate.File) bool { return bytes.Contains(f.Data, []byte("routes")) })
 }
 
-// Ranges reads addresses of the cluster's services, pods and nodes, as far as the user may read them.
-func (c Cluster) Ranges(ctx context.Context) ([]translate.ClusterRange, error) {
+// ranges reads addresses of the cluster's services, pods and nodes, as far as the user may read them.
+func (c clusterSource) ranges(ctx context.Context) ([]translate.ClusterRange, error) {
 	var out []translate.ClusterRange
 	add := func(text, of string) {
 		if r, found := translate.RangeOf(text, of); found {
@@ -98,7 +98,7 @@ func (c Cluster) Ranges(ctx context.Context) ([]translate.ClusterRange, error) {
 	case !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err):
 		return nil, fmt.Errorf("reading Service default/kubernetes: %w", err)
 	}
-	nodes := resource{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("nodes"), kind: translate.GroupKind{Kind: "Node"}}
+	nodes := listedKind{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("nodes"), kind: translate.GroupKind{Kind: "Node"}}
 	err = c.each(ctx, nodes, func(o *unstructured.Unstructured) error {
 		var n corev1.Node
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &n); err != nil {
@@ -120,8 +120,8 @@ func (c Cluster) Ranges(ctx context.Context) ([]translate.ClusterRange, error) {
 	return out, err
 }
 
-// PoolSources reads the objects that define resource pools.
-func (c Cluster) PoolSources(ctx context.Context) ([]translate.File, error) {
+// poolSources reads the objects that define resource pools.
+func (c clusterSource) poolSources(ctx context.Context) ([]translate.File, error) {
 	var out []translate.File
 	add := func(r schema.GroupResource, o *unstructured.Unstructured) error {
 		file, err := fileOf(r, o)
@@ -142,7 +142,7 @@ func (c Cluster) PoolSources(ctx context.Context) ([]translate.File, error) {
 		}
 	}
 	policies := pools.PolicyResource
-	err := c.each(ctx, resource{GroupVersionResource: policies, kind: translate.GroupKind{Group: policies.Group, Kind: pools.PolicyKind}}, func(o *unstructured.Unstructured) error {
+	err := c.each(ctx, listedKind{GroupVersionResource: policies, kind: translate.GroupKind{Group: policies.Group, Kind: pools.PolicyKind}}, func(o *unstructured.Unstructured) error {
 		return add(policies.GroupResource(), o)
 	})
 	if apierrors.IsNotFound(err) { // most clusters have no such kind
