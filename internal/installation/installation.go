@@ -26,8 +26,8 @@ const (
 // WebhookService is the Service of the controller's webhooks.
 const WebhookService = "nadra-webhook"
 
-// BesideFlag is the flag of both programs for nodes on which Multus stays.
-const BesideFlag = "beside-multus"
+// besideFlag is the flag of both programs for nodes on which Multus stays.
+const besideFlag = "beside-multus"
 
 // Program is a workload that runs one of nadra's programs.
 type Program struct {
@@ -38,17 +38,17 @@ type Program struct {
 // String returns namespace/name.
 func (p *Program) String() string { return p.Namespace + "/" + p.Name }
 
-// Flag returns the value of a flag, or otherwise if the program is missing or does not have the flag.
-func (p *Program) Flag(name, otherwise string) string {
+// flag returns the value of a flag, or otherwise if the program is missing or does not have the flag.
+func (p *Program) flag(name, otherwise string) string {
 	if p == nil {
 		return otherwise
 	}
 	return Flag(p.Args, name, otherwise)
 }
 
-// On reports whether a flag without a value, or with a true one, is set.
-func (p *Program) On(name string) bool {
-	value := p.Flag(name, "false")
+// on reports whether a flag without a value, or with a true one, is set.
+func (p *Program) on(name string) bool {
+	value := p.flag(name, "false")
 	on, err := strconv.ParseBool(value)
 	return value == "" || err == nil && on
 }
@@ -89,23 +89,23 @@ type Settings struct {
 func Of(daemonSets []appsv1.DaemonSet, deployments []appsv1.Deployment) Settings {
 	var s Settings
 	for i := range daemonSets {
-		s.AddDaemonSet(&daemonSets[i])
+		s.addDaemonSet(&daemonSets[i])
 	}
 	for i := range deployments {
-		s.AddDeployment(&deployments[i])
+		s.addDeployment(&deployments[i])
 	}
 	return s
 }
 
-// AddDaemonSet sets the driver if a DaemonSet runs it.
-func (s *Settings) AddDaemonSet(d *appsv1.DaemonSet) {
+// addDaemonSet sets the driver if a DaemonSet runs it.
+func (s *Settings) addDaemonSet(d *appsv1.DaemonSet) {
 	if args, found := ContainerArgs(&d.Spec.Template.Spec, DriverContainer); found {
 		s.Driver = &Program{Namespace: d.Namespace, Name: d.Name, Args: args}
 	}
 }
 
-// AddDeployment sets the controller if a Deployment runs it.
-func (s *Settings) AddDeployment(d *appsv1.Deployment) {
+// addDeployment sets the controller if a Deployment runs it.
+func (s *Settings) addDeployment(d *appsv1.Deployment) {
 	if args, found := ContainerArgs(&d.Spec.Template.Spec, ControllerContainer); found {
 		s.Controller = &Program{Namespace: d.Namespace, Name: d.Name, Args: args}
 	}
@@ -118,28 +118,28 @@ func (s Settings) Complete() bool { return s.Driver != nil && s.Controller != ni
 // the controller's flag counts, and the driver's where there is no controller.
 func (s Settings) BesideMultus() bool {
 	if s.Controller != nil {
-		return s.Controller.On(BesideFlag)
+		return s.Controller.on(besideFlag)
 	}
-	return s.Driver.On(BesideFlag)
+	return s.Driver.on(besideFlag)
 }
 
 // Contradiction reports whether only one of the two programs has the flag --beside-multus.
 func (s Settings) Contradiction() bool {
-	return s.Complete() && s.Driver.On(BesideFlag) != s.Controller.On(BesideFlag)
+	return s.Complete() && s.Driver.on(besideFlag) != s.Controller.on(besideFlag)
 }
 
 // Labelled reports whether the driver serves labelled nodes only.
-func (s Settings) Labelled() bool { return s.Driver.Flag("owned-nodes", "") == "labelled" }
+func (s Settings) Labelled() bool { return s.Driver.flag("owned-nodes", "") == "labelled" }
 
 // DefaultOwner returns the owner of pods that no label assigns to an owner.
 func (s Settings) DefaultOwner() string {
-	return cmp.Or(s.Controller.Flag("default-owner", ""), v1alpha1.OwnerMultus)
+	return cmp.Or(s.Controller.flag("default-owner", ""), v1alpha1.OwnerMultus)
 }
 
 // Pools reports whether nadra serves resource pools: beside Multus only if the controller's flags say so.
 func (s Settings) Pools() bool {
-	if value := s.Controller.Flag("pools", "unset"); value != "unset" {
-		return s.Controller.On("pools")
+	if value := s.Controller.flag("pools", "unset"); value != "unset" {
+		return s.Controller.on("pools")
 	}
 	return !s.BesideMultus()
 }

@@ -10,7 +10,7 @@ import (
 // Kinds of the lines about a node's pods: one for each pod, and a last one about the node.
 // Within a version, fields are added, and never renamed or removed.
 const (
-	PodKind  = "PodProbe"
+	podKind  = "PodProbe"
 	PodsKind = "PodsProbe"
 )
 
@@ -22,7 +22,7 @@ type PodReport struct {
 }
 
 // NewPodReport returns the line about a pod.
-func NewPodReport(p Pod) PodReport { return PodReport{APIVersion: APIVersion, Kind: PodKind, Pod: p} }
+func NewPodReport(p Pod) PodReport { return PodReport{APIVersion: APIVersion, Kind: podKind, Pod: p} }
 
 // PodsReport is the last line.
 type PodsReport struct {
@@ -198,7 +198,7 @@ func (n *NodePods) add(line []byte) (ended bool, err error) {
 		return false, err
 	}
 	switch {
-	case head.APIVersion == APIVersion && head.Kind == PodKind:
+	case head.APIVersion == APIVersion && head.Kind == podKind:
 		var r PodReport
 		if err := json.Unmarshal(line, &r); err != nil {
 			return false, err
@@ -216,5 +216,5 @@ func (n *NodePods) add(line []byte) (ended bool, err error) {
 		n.VFs, n.Errors = r.VFs, r.Errors
 		return true, nil
 	}
-	return false, fmt.Errorf("the line is %s %s, not %s %s: use an image of this version", head.APIVersion, head.Kind, APIVersion, PodKind)
+	return false, fmt.Errorf("the line is %s %s, not %s %s: use an image of this version", head.APIVersion, head.Kind, APIVersion, podKind)
 }

@@ -61,7 +61,7 @@ func (g *Group) Add(ctx context.Context, s attachment.Sandbox, a attachment.Atta
 		return cniexec.Added{}, err
 	}
 	defer leave()
-	limit := g.limits.Of(a).Add
+	limit := g.limits.of(a).Add
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, reason.Errorf(reason.PluginTimeout, "one ADD may take %s", limit))
 	defer cancel()
 	return g.Plugins.Add(ctx, s, a, before)
@@ -145,7 +145,7 @@ func (g *Group) enter(ctx context.Context, s attachment.Sandbox, conflist json.R
 // the rules of ipMasq last, and if it is killed in between, no second DEL finds these rules (v1.9.1).
 // A DEL that begins after that time is that of a rollback, and has its limit.
 func (g *Group) whole(ctx context.Context, a attachment.Attachment) (context.Context, context.CancelFunc) {
-	limit := g.limits.Of(a).Del
+	limit := g.limits.of(a).Del
 	out, end := context.WithTimeoutCause(context.WithoutCancel(ctx), limit, reason.Errorf(reason.DELUnfinished, "one DEL may take %s", limit))
 	if g.Context().Err() != nil {
 		return out, end

@@ -27,8 +27,8 @@ var ownLimits = map[string]Limits{
 	attachment.Whereabouts: {Add: 2*time.Minute + 10*time.Second, Del: time.Minute + 10*time.Second},
 }
 
-// Of returns the limits of one network: at least those of its IPAM plugins.
-func (l Limits) Of(a attachment.Attachment) Limits {
+// of returns the limits of one network: at least those of its IPAM plugins.
+func (l Limits) of(a attachment.Attachment) Limits {
 	for _, ipam := range a.IPAMTypes() {
 		own := ownLimits[ipam]
 		l.Add, l.Del = max(l.Add, own.Add), max(l.Del, own.Del)
@@ -54,7 +54,7 @@ func (l Limits) Detaching(records []checkpoint.Record) time.Duration {
 func (l Limits) total(records []checkpoint.Record, usual time.Duration, limit func(Limits) time.Duration) time.Duration {
 	out := usual
 	for _, r := range records {
-		if own := limit(l.Of(r.Attachment)); own > usual {
+		if own := limit(l.of(r.Attachment)); own > usual {
 			out += own
 		}
 	}

@@ -27,10 +27,10 @@ func TestLimits(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", name, got, want)
 		}
 	}
-	are("a usual network", flags, flags.Of(usual.Attachment))
-	are("whereabouts", own, flags.Of(slow.Attachment))
-	are("whereabouts, and the flags allow more", Limits{Add: time.Hour, Del: time.Hour}, Limits{Add: time.Hour, Del: time.Hour}.Of(slow.Attachment))
-	are("no configuration", flags, flags.Of(attachment.Attachment{Conflist: json.RawMessage(`[`)}))
+	are("a usual network", flags, flags.of(usual.Attachment))
+	are("whereabouts", own, flags.of(slow.Attachment))
+	are("whereabouts, and the flags allow more", Limits{Add: time.Hour, Del: time.Hour}, Limits{Add: time.Hour, Del: time.Hour}.of(slow.Attachment))
+	are("no configuration", flags, flags.of(attachment.Attachment{Conflist: json.RawMessage(`[`)}))
 	for _, tt := range []struct {
 		name           string
 		records        []checkpoint.Record
