@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/nadra-dev/nadra/internal/podns"
+	"github.com/nadra-dev/nadra/internal/truncate"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
 
@@ -110,7 +111,7 @@ func (d Dir) AwaitReturned(ctx context.Context, links Namespaces) error {
 		return len(left) == 0, err
 	})
 	if len(left) > 0 {
-		return reason.Errorf(reason.NotReturned, "nadra's driver still has %d sandboxes of Multus: %s", len(left), listed(left))
+		return reason.Errorf(reason.NotReturned, "nadra's driver still has %d sandboxes of Multus: %s", len(left), strings.Join(truncate.List(left, maxListed), "; "))
 	}
 	return err
 }
@@ -124,13 +125,5 @@ func refusal(problems []Problem) error {
 	for i, p := range problems {
 		texts[i] = fmt.Sprintf("%.12s of pod %s: %s", p.Sandbox, p.Pod, p.Error)
 	}
-	return reason.Errorf(reason.NotAdopted, "%d sandboxes of Multus cannot be adopted: %s", len(problems), listed(texts))
-}
-
-// listed joins texts, and leaves out all but the first.
-func listed(texts []string) string {
-	if len(texts) > maxListed {
-		texts = append(slices.Clone(texts[:maxListed]), fmt.Sprintf("%d more", len(texts)-maxListed))
-	}
-	return strings.Join(texts, "; ")
+	return reason.Errorf(reason.NotAdopted, "%d sandboxes of Multus cannot be adopted: %s", len(problems), strings.Join(truncate.List(texts, maxListed), "; "))
 }

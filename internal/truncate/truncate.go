@@ -1,8 +1,12 @@
-// Package truncate shortens texts to what the API server accepts, and those that tenants choose to
-// what a message needs of them. truncate.go is its only file.
+// Package truncate shortens texts to what the API server accepts, and texts and lists of any length to
+// what a message needs of them.
 package truncate
 
-import "strings"
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
 
 const ellipsis = "…"
 
@@ -13,6 +17,14 @@ func Text(s string, limit int) string {
 		return s
 	}
 	return strings.ToValidUTF8(s[:limit-len(ellipsis)], "") + ellipsis
+}
+
+// List returns items if there are at most most. Otherwise it returns the first ones, and how many more there are.
+func List(items []string, most int) []string {
+	if len(items) <= most {
+		return items
+	}
+	return append(slices.Clone(items[:most]), fmt.Sprintf("%d more", len(items)-most))
 }
 
 // Error returns err if its text has at most limit bytes, or is nil. Otherwise it returns an error that

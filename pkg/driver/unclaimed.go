@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/nadra-dev/nadra/internal/metrics"
+	"github.com/nadra-dev/nadra/internal/truncate"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
@@ -273,9 +274,7 @@ func listed(networks []attachment.Selection) string {
 	for _, n := range networks {
 		out = append(out, n.Network.String())
 	}
-	if len(out) > maxListed {
-		out = append(out[:maxListed], fmt.Sprintf("%d more", len(out)-maxListed))
-	}
+	out = truncate.List(out, maxListed)
 	if len(out) == 1 {
 		return "network " + out[0]
 	}

@@ -14,16 +14,16 @@ type Report struct {
 	Kind       string         `json:"kind"`
 	Orphans    []probe.Orphan `json:"orphans"`
 	// Refused are the nodes that were not judged, with the reason of each.
-	Refused []NodeProblem `json:"refused,omitempty"`
+	Refused []nodeProblem `json:"refused,omitempty"`
 	// Errors are the errors of reading parts of nodes.
-	Errors []NodeProblem `json:"errors,omitempty"`
+	Errors []nodeProblem `json:"errors,omitempty"`
 	// Nodes is the number of judged nodes. Kept is the sum of their Kept.
 	Nodes int `json:"nodes"`
 	Kept  int `json:"kept"`
 }
 
-// NodeProblem is a problem of a node.
-type NodeProblem struct {
+// nodeProblem is a problem of a node.
+type nodeProblem struct {
 	Node    string `json:"node"`
 	Message string `json:"message"`
 }

@@ -72,7 +72,7 @@ func TestInUse(t *testing.T) {
 			Namespaces: []corev1.Namespace{{ObjectMeta: metav1.ObjectMeta{Name: "core"}}},
 		}, nil},
 		"pods of one owner": {many, []string{
-			"StatefulSet core/upf: 8 of its pods have networks of nadra: upf-0 on node-1, upf-1 on node-1, upf-2 on node-1, upf-3 on node-1, upf-4 on node-1, and 3 more",
+			"StatefulSet core/upf: 8 of its pods have networks of nadra: upf-0 on node-1, upf-1 on node-1, upf-2 on node-1, upf-3 on node-1, upf-4 on node-1, 3 more",
 		}},
 		"a bare pod, and one that is gone": {
 			useFacts{Pods: []corev1.Pod{ownedPod("bare", "")}, Claims: []resourceapi.ResourceClaim{usedClaim(v1alpha1.DriverName, "bare", "dead")}},

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nadra-dev/nadra/internal/truncate"
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
@@ -138,13 +139,7 @@ func sortedSet(items []string) []string {
 }
 
 // list joins names for a sentence, and counts those after the sixth.
-func list(names []string) string {
-	const most = 6
-	if len(names) > most {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
-	}
-	return strings.Join(names, ", ")
-}
+func list(names []string) string { return strings.Join(truncate.List(names, 6), ", ") }
 
 // count returns a number with its noun.
 func count(n int, noun string) string { return plural(n, noun, noun+"s") }

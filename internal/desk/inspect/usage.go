@@ -9,6 +9,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/nadra-dev/nadra/internal/truncate"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
@@ -98,10 +99,4 @@ func (u usage) String() string {
 }
 
 // some joins names, and counts those after the sixth.
-func some(names []string) string {
-	const most = 6
-	if len(names) > most {
-		names = append(slices.Clone(names[:most]), fmt.Sprintf("%d more", len(names)-most))
-	}
-	return strings.Join(names, ", ")
-}
+func some(names []string) string { return strings.Join(truncate.List(names, 6), ", ") }
