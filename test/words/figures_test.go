@@ -19,7 +19,7 @@ import (
 var budget = []struct {
 	of   string
 	most int
-}{{lines, 75_100}, {tokens, 443_450}, {packages, 61}, {exported, 2_040}}
+}{{lines, 74_980}, {tokens, 443_040}, {packages, 61}, {exported, 2_025}}
 
 // The weights of the product. Tokens are those of the Go language, without comments, so that neither long lines nor
 // short comments make it lighter.

@@ -218,11 +218,8 @@ func networkOf(nad *nadv1.NetworkAttachmentDefinition) Network {
 	case err != nil:
 		out.Error = err.Error()
 	}
+	out.Plugins, out.IPAM = parsed.Programs()
 	for _, p := range parsed.Plugins {
-		out.Plugins = append(out.Plugins, p.Type)
-		if p.IPAM != "" && !slices.Contains(out.IPAM, p.IPAM) {
-			out.IPAM = append(out.IPAM, p.IPAM)
-		}
 		if p.Master != "" && !slices.Contains(out.Masters, p.Master) {
 			out.Masters = append(out.Masters, p.Master)
 		}
