@@ -158,7 +158,7 @@ func (n nodeSteps) attachmentByEvents(w want) Step {
 // containers explains whether the pod's containers run.
 func (n nodeSteps) containers() Step {
 	all := slices.Concat(n.pod.Status.InitContainerStatuses, n.pod.Status.ContainerStatuses)
-	if isOver(n.pod) {
+	if attachment.IsOver(n.pod) {
 		return n.ended(all)
 	}
 	ready := 0

@@ -11,6 +11,7 @@ import (
 	nadutils "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/utils"
 
 	"github.com/nadra-dev/nadra/internal/jsontext"
+	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 )
 
@@ -149,7 +150,7 @@ func Shown(text string) ([]nadv1.NetworkStatus, error) {
 	}
 	name, found := defaultName(all)
 	return slices.DeleteFunc(all, func(s nadv1.NetworkStatus) bool {
-		return found && s.Name == name || s.Interface == "eth0" || !strings.Contains(s.Name, "/")
+		return found && s.Name == name || attachment.IsDefault(s)
 	}), nil
 }
 
