@@ -19,7 +19,7 @@ import (
 var budget = []struct {
 	of   string
 	most int
-}{{lines, 74_940}, {tokens, 442_670}, {packages, 61}, {exported, 2_025}}
+}{{lines, 74_930}, {tokens, 442_625}, {packages, 61}, {exported, 2_026}}
 
 // The weights of the product. Tokens are those of the Go language, without comments, so that neither long lines nor
 // short comments make it lighter.
