@@ -144,6 +144,7 @@ func TestWhoAttaches(t *testing.T) {
 		"an empty list with a space":               {asking("p", onlyDefault, names("[ ]")), ""},
 		"left to Multus":                           {asking("p", "", in(corev1.PodPending)), attachment.OfMultus},
 		"not attached":                             {asking("p", onlyDefault), attachment.OfNobody},
+		"not attached, the default one not marked": {asking("p", `[{"name":"cbr0","interface":"eth0"}]`), attachment.OfNobody},
 		"without a status":                         {asking("p", ""), attachment.OfNobody},
 		"with an invalid status":                   {asking("p", "{"), attachment.OfNobody},
 		"a broken annotation":                      {asking("p", "", names("[{")), attachment.OfNobody},

@@ -13,6 +13,8 @@ import (
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
 const (
@@ -137,7 +139,7 @@ func (c *callers) list(ctx context.Context, from netip.Addr) (refused, node bool
 	for i := range pods.Items {
 		p := &pods.Items[i]
 		switch {
-		case p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed:
+		case attachment.IsOver(p):
 		case p.Spec.HostNetwork || slices.Contains(c.namespaces, p.Namespace):
 			return false, true, nil
 		default:

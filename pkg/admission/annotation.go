@@ -25,7 +25,7 @@ func asksForDefault(pod *corev1.Pod, o Options) bool {
 
 // namesTwice reports whether a pod has both annotations that name networks.
 func namesTwice(pod *corev1.Pod) bool {
-	return strings.TrimSpace(pod.Annotations[attachment.OwnNetworksAnnotation]) != "" && strings.TrimSpace(pod.Annotations[attachment.NetworksAnnotation]) != ""
+	return attachment.NamesOwn(pod.Annotations) && strings.TrimSpace(pod.Annotations[attachment.NetworksAnnotation]) != ""
 }
 
 // networks returns the text of the annotation that names the pod's networks.

@@ -2,7 +2,6 @@ package admission
 
 import (
 	"fmt"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -60,7 +59,7 @@ func Serves(pod *corev1.Pod, namespace string, o Options, l Lookups) (Server, er
 	if own != "" {
 		return Server{Owner: own, By: fmt.Sprintf("label %s of namespace %s", v1alpha1.OwnerLabel, namespace)}, nil
 	}
-	if strings.TrimSpace(pod.Annotations[attachment.OwnNetworksAnnotation]) != "" {
+	if attachment.NamesOwn(pod.Annotations) {
 		return Server{Owner: v1alpha1.OwnerNadra, By: "its annotation " + attachment.OwnNetworksAnnotation}, nil
 	}
 	return Server{Owner: o.defaultOwner(), By: "the cluster's default"}, nil

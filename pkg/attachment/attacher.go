@@ -1,11 +1,8 @@
 package attachment
 
 import (
-	"encoding/json"
-	"slices"
 	"strings"
 
-	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
@@ -26,15 +23,14 @@ const (
 // networks; claims for other devices decide nothing. Without such a claim, nadra attaches the pods whose network-status
 // its driver has written, and those that name their networks in OwnNetworksAnnotation, unless they run without them.
 func AttacherOf(pod *corev1.Pod, claimed bool) Attacher {
-	over := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 	switch {
-	case over, pod.Spec.HostNetwork, !NamesNetworks(pod):
+	case IsOver(pod), pod.Spec.HostNetwork, !NamesNetworks(pod):
 		return ""
 	case claimed, StatusWrittenBy(v1alpha1.DriverName, pod):
 		return OfNadra
-	case pod.Status.Phase == corev1.PodRunning && !showsNetworks(pod):
+	case pod.Status.Phase == corev1.PodRunning && !ShowsNetworks(pod):
 		return OfNobody
-	case NetworksKey(pod.Annotations) == OwnNetworksAnnotation:
+	case NamesOwn(pod.Annotations):
 		return OfNadra
 	}
 	return OfMultus
@@ -50,11 +46,7 @@ func NamesNetworks(pod *corev1.Pod) bool {
 	return err != nil || len(networks) > 0
 }
 
-// showsNetworks reports whether network-status has another network than the default one.
-func showsNetworks(pod *corev1.Pod) bool {
-	var networks []struct{ Default bool }
-	if json.Unmarshal([]byte(pod.Annotations[nadv1.NetworkStatusAnnot]), &networks) != nil {
-		return false
-	}
-	return slices.ContainsFunc(networks, func(n struct{ Default bool }) bool { return !n.Default })
+// IsOver reports whether a pod has ended for good.
+func IsOver(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }

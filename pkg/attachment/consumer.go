@@ -1,6 +1,19 @@
 package attachment
 
-import resourceapi "k8s.io/api/resource/v1"
+import (
+	"slices"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+)
+
+// HasDevices reports whether a claim has devices of nadra.
+func HasDevices(c *resourceapi.ResourceClaim) bool {
+	return c.Status.Allocation != nil && slices.ContainsFunc(c.Status.Allocation.Devices.Results, func(r resourceapi.DeviceRequestAllocationResult) bool {
+		return r.Driver == v1alpha1.DriverName
+	})
+}
 
 // IsPod reports whether the consumer of a claim is a pod.
 func IsPod(c resourceapi.ResourceClaimConsumerReference) bool {

@@ -2,6 +2,7 @@ package attachment
 
 import (
 	"encoding/json"
+	"fmt"
 	"testing"
 )
 
@@ -36,6 +37,32 @@ func TestMayRelease(t *testing.T) {
 		other.Interface = "net1"
 		if !one.MayRelease(other) {
 			t.Errorf("%s: the same interface is not released", tt.name)
+		}
+	}
+}
+
+// TestIPAM checks what nadra reads of the configurations of IPAM plugins.
+func TestIPAM(t *testing.T) {
+	for _, tt := range []struct{ config, subnets, fixed, leases string }{
+		{`{"type":"host-local","subnet":"10.0.0.1/24","range":"10.9.0.0/24","ranges":[[{"subnet":"10.0.1.0/24"},{"subnet":"fd00::/64"}],[{"subnet":"10.0.0.0/24"}]]}`,
+			"[10.0.0.0/24 10.0.1.0/24 fd00::/64]", "[]", "/var/lib/cni/networks/lan"},
+		{`{"type":"host-local","dataDir":"/d","ranges":1}`, "[]", "[]", "/d/lan"},
+		{`{"type":"whereabouts","subnet":"10.9.0.0/24","range":"10.0.0.7-10.0.0.9/24","ipRanges":[{"range":"fd00::/64"},{"range":"all"}]}`, "[10.0.0.0/24 fd00::/64]", "[]", ""},
+		{`{"type":"static","addresses":[{"address":"10.0.0.7/24"},{"address":"fd00::7/64"}]}`, "[]", "[10.0.0.7/24 fd00::7/64]", ""},
+		{`{"type":"dhcp","addresses":[{"address":"10.0.0.7/24"}]}`, "[]", "[]", ""},
+		{`{"type":"other","subnet":"10.0.0.0/24","range":"10.0.1.0/24"}`, "[10.0.0.0/24 10.0.1.0/24]", "[]", ""},
+		{`{"type":7,"dataDir":"/d"}`, "[]", "[]", ""},
+		{`null`, "[]", "[]", ""},
+	} {
+		ipam := PluginsOf(json.RawMessage(`{"plugins":[{"type":"bridge","ipam":` + tt.config + `}]}`))[0].IPAM
+		if got := fmt.Sprint(ipam.Prefixes()); got != tt.subnets {
+			t.Errorf("%s: subnets %s, want %s", tt.config, got, tt.subnets)
+		}
+		if got := fmt.Sprint(ipam.Fixed()); got != tt.fixed {
+			t.Errorf("%s: fixed addresses %s, want %s", tt.config, got, tt.fixed)
+		}
+		if got := ipam.LeaseDir("lan"); got != tt.leases {
+			t.Errorf("%s: leases in %q, want %q", tt.config, got, tt.leases)
 		}
 	}
 }

@@ -106,10 +106,19 @@ func (n *Network) parse(config string) error {
 		return err
 	}
 	n.CNIVersion = parsed.CNIVersion
-	for _, p := range parsed.Plugins {
-		n.Plugins = append(n.Plugins, describe(p))
-	}
+	n.Plugins = PluginsOf(n.Conflist)
 	return nil
+}
+
+// Programs returns the types of the plugins in the chain's order, and those of its IPAM plugins, each once.
+func (n Network) Programs() (plugins, ipams []string) {
+	for _, p := range n.Plugins {
+		plugins = append(plugins, p.Type)
+		if p.IPAM.Type != "" && !slices.Contains(ipams, p.IPAM.Type) {
+			ipams = append(ipams, p.IPAM.Type)
+		}
+	}
+	return plugins, ipams
 }
 
 // checkVersion refuses versions that libcni does not support. libcni would refuse them when a pod

@@ -40,8 +40,8 @@ func TestParseNetwork(t *testing.T) {
 			Conflist: json.RawMessage(`{"cniVersion":"0.3.1","name":"blue","plugins":[{"cniVersion":"0.3.1","type":"macvlan","master":"enp3s0","mode":"bridge",` +
 				`"capabilities":{"ips":true,"mac":false},"ipam":{"type":"host-local","subnet":"10.7.0.0/24","rangeStart":"10.7.0.10","rangeEnd":"10.7.0.20","gateway":"10.7.0.1"}}]}`),
 			Plugins: []Plugin{{
-				Type: "macvlan", IPAM: "host-local", Capabilities: []string{"ips"}, Master: "enp3s0", Mode: "bridge",
-				Ranges: [][]Range{{{Subnet: "10.7.0.0/24", Start: "10.7.0.10", End: "10.7.0.20", Gateway: "10.7.0.1"}}},
+				Type: "macvlan", Capabilities: []string{"ips"}, Master: "enp3s0", Mode: "bridge",
+				IPAM: IPAM{Type: "host-local", Sets: [][]Range{{{Subnet: "10.7.0.0/24", Start: "10.7.0.10", End: "10.7.0.20", Gateway: "10.7.0.1"}}}},
 			}},
 		}},
 		{"list, its own name, numbers beyond 2^53, unknown keys", testdata(t, "networks/chain.json"), Network{
@@ -74,14 +74,14 @@ func TestParseNetwork(t *testing.T) {
 		}},
 		{"values of unexpected types count as absent", `{"type": "a", "master": 5, "vlan": "7", "ipam": {"type": "host-local", "ranges": 1}}`, Network{
 			CNIName: "blue", Conflist: json.RawMessage(`{"name":"blue","plugins":[{"type":"a","master":5,"vlan":"7","ipam":{"type":"host-local","ranges":1}}]}`),
-			Plugins: []Plugin{{Type: "a", IPAM: "host-local"}},
+			Plugins: []Plugin{{Type: "a", IPAM: IPAM{Type: "host-local"}}},
 		}},
 		{"host-local's two spellings together", `{"type": "vlan", "vlanId": 9, "ipam": {"type": "host-local", "dataDir": "/d", "subnet": "10.1.0.0/24", "ranges": [[{"subnet": "fd00::/64"}]]}}`, Network{
 			CNIName:  "blue",
 			Conflist: json.RawMessage(`{"name":"blue","plugins":[{"type":"vlan","vlanId":9,"ipam":{"type":"host-local","dataDir":"/d","subnet":"10.1.0.0/24","ranges":[[{"subnet":"fd00::/64"}]]}}]}`),
 			Plugins: []Plugin{{
-				Type: "vlan", IPAM: "host-local", VLAN: 9, DataDir: "/d",
-				Ranges: [][]Range{{{Subnet: "10.1.0.0/24"}}, {{Subnet: "fd00::/64"}}},
+				Type: "vlan", VLAN: 9,
+				IPAM: IPAM{Type: "host-local", DataDir: "/d", Sets: [][]Range{{{Subnet: "10.1.0.0/24"}}, {{Subnet: "fd00::/64"}}}},
 			}},
 		}},
 	} {

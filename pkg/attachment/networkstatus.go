@@ -2,7 +2,9 @@ package attachment
 
 import (
 	"bytes"
+	"encoding/json"
 	"slices"
+	"strings"
 
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -15,4 +17,24 @@ func StatusWrittenBy(driver string, pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.ManagedFields, func(m metav1.ManagedFieldsEntry) bool {
 		return m.Manager == driver && m.FieldsV1 != nil && bytes.Contains(m.FieldsV1.GetRawBytes(), []byte(`"f:`+nadv1.NetworkStatusAnnot+`"`))
 	})
+}
+
+// StatusesOf returns the entries of a pod's network-status, and whether it has one that can be read.
+func StatusesOf(pod *corev1.Pod) (all []nadv1.NetworkStatus, ok bool) {
+	if json.Unmarshal([]byte(pod.Annotations[nadv1.NetworkStatusAnnot]), &all) != nil {
+		return nil, false
+	}
+	return all, true
+}
+
+// IsDefault reports whether an entry of network-status is the default network's, which not every version of
+// Multus marks.
+func IsDefault(s nadv1.NetworkStatus) bool {
+	return s.Default || s.Interface == "eth0" || !strings.Contains(s.Name, "/")
+}
+
+// ShowsNetworks reports whether network-status has another network than the default one.
+func ShowsNetworks(pod *corev1.Pod) bool {
+	all, _ := StatusesOf(pod)
+	return slices.ContainsFunc(all, func(s nadv1.NetworkStatus) bool { return !IsDefault(s) })
 }

@@ -4,63 +4,76 @@ import (
 	"cmp"
 	"encoding/json"
 	"slices"
-
-	"github.com/containernetworking/cni/libcni"
 )
 
 // Plugin is what nadra reads of one plugin's configuration in order to describe the network. A
 // value of an unexpected type counts as absent, because only the plugin defines its keys.
 type Plugin struct {
 	// Type is the name of the plugin's binary.
-	Type string `json:"type"`
-	// IPAM is the name of the IPAM plugin's binary; empty means none.
-	IPAM string `json:"ipam,omitempty"`
+	Type string
+	// IPAM is the configuration of the IPAM plugin. Its type is empty if there is none.
+	IPAM IPAM
 	// Capabilities has the capabilities declared as true, sorted.
-	Capabilities []string `json:"capabilities,omitempty"`
+	Capabilities []string
 	// Master is the host's interface below the new one. It is empty unless the plugin reads the key
 	// (masterPlugins), and for an interface of the pod (linkInContainer).
-	Master string `json:"master,omitempty"`
+	Master string
 	// Mode is the plugin's mode, such as macvlan's "bridge".
-	Mode string `json:"mode,omitempty"`
+	Mode string
+	// MAC is the hardware address that the plugin gives the interface of every pod.
+	MAC string
 	// VLAN is the VLAN ID from "vlan", "vlanId" or "vlanID"; 0 means none.
-	VLAN int `json:"vlan,omitempty"`
-	// Ranges has host-local's sets of ranges. An attachment takes one address from each set.
-	Ranges [][]Range `json:"ranges,omitempty"`
-	// DataDir is the directory of host-local's leases; empty means its default.
-	DataDir string `json:"dataDir,omitempty"`
+	VLAN int
+	// Routes has the destinations of the routes of the IPAM configuration and of route-override.
+	Routes []route
 	// Once is true if a node can have the plugin's interface once at a time.
-	Once bool `json:"once,omitempty"`
+	Once bool
 }
 
-// Range is one range of addresses of the host-local IPAM plugin, as the configuration has it.
-type Range struct {
-	Subnet  string `json:"subnet"`
-	Start   string `json:"rangeStart,omitempty"`
-	End     string `json:"rangeEnd,omitempty"`
-	Gateway string `json:"gateway,omitempty"`
+// PluginsOf describes the plugins of a configuration, which other runtimes may have written without a list. It
+// returns none for one that is not valid JSON, whose plugins do not run.
+func PluginsOf(config json.RawMessage) (out []Plugin) {
+	var list struct {
+		Plugins []json.RawMessage `json:"plugins"`
+	}
+	if json.Unmarshal(config, &list) != nil {
+		return nil
+	}
+	if list.Plugins == nil {
+		list.Plugins = []json.RawMessage{config}
+	}
+	for _, raw := range list.Plugins {
+		out = append(out, describe(raw))
+	}
+	return out
 }
 
 // describe reads the configuration of a plugin.
-func describe(conf *libcni.PluginConfig) Plugin {
-	// libcni encoded these bytes from an object.
+func describe(raw json.RawMessage) Plugin {
 	var keys object
-	_ = json.Unmarshal(conf.Bytes, &keys)
+	_ = json.Unmarshal(raw, &keys)
+	var conf struct {
+		Type         string          `json:"type"`
+		IPAM         json.RawMessage `json:"ipam"`
+		Capabilities map[string]bool `json:"capabilities"`
+		AddRoutes    []route         `json:"addroutes"`
+	}
+	_ = json.Unmarshal(raw, &conf)
 	p := Plugin{
-		Type:   conf.Network.Type,
-		IPAM:   conf.Network.IPAM.Type,
-		Master: masterOf(conf.Network.Type, keys),
+		Type:   conf.Type,
+		IPAM:   ipamOf(conf.IPAM),
+		Master: masterOf(conf.Type, keys),
 		Mode:   text(keys, "mode"),
+		MAC:    text(keys, "mac"),
 		VLAN:   cmp.Or(number(keys, "vlan"), number(keys, "vlanId"), number(keys, "vlanID")),
 	}
-	for capability, declared := range conf.Network.Capabilities {
+	p.Routes = slices.Concat(p.IPAM.Routes, conf.AddRoutes)
+	for capability, declared := range conf.Capabilities {
 		if declared {
 			p.Capabilities = append(p.Capabilities, capability)
 		}
 	}
 	slices.Sort(p.Capabilities)
-	if p.IPAM == "host-local" {
-		p.Ranges, p.DataDir = hostLocal(keys["ipam"])
-	}
 	p.Once = isOnce(p, keys)
 	return p
 }
@@ -84,21 +97,4 @@ func number(o object, key string) int {
 		return 0
 	}
 	return n
-}
-
-// hostLocal reads both forms of host-local's ranges. A range at the top level comes first, as a set
-// of its own.
-func hostLocal(raw json.RawMessage) ([][]Range, string) {
-	var ipam struct {
-		Range
-		Ranges  [][]Range
-		DataDir string
-	}
-	if json.Unmarshal(raw, &ipam) != nil {
-		return nil, ""
-	}
-	if ipam.Subnet != "" {
-		return append([][]Range{{ipam.Range}}, ipam.Ranges...), ipam.DataDir
-	}
-	return ipam.Ranges, ipam.DataDir
 }

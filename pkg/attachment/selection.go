@@ -52,10 +52,15 @@ const OwnNetworksAnnotation = "nadra.dev/networks"
 // NetworksKey returns the annotation by which a pod requests the networks that nadra attaches:
 // OwnNetworksAnnotation if it has a value, otherwise NetworksAnnotation.
 func NetworksKey(annotations map[string]string) string {
-	if strings.TrimSpace(annotations[OwnNetworksAnnotation]) != "" {
+	if NamesOwn(annotations) {
 		return OwnNetworksAnnotation
 	}
 	return NetworksAnnotation
+}
+
+// NamesOwn reports whether OwnNetworksAnnotation has a value: only nadra attaches these networks.
+func NamesOwn(annotations map[string]string) bool {
+	return strings.TrimSpace(annotations[OwnNetworksAnnotation]) != ""
 }
 
 // NetworksText returns the value of the annotation that NetworksKey names.

@@ -216,9 +216,8 @@ func (p *podRetrigger) annotate(ctx context.Context, pod attachment.PodRef) erro
 // not attached since the node was started, or no claim is prepared, and one is allocated to the
 // driver. A pod does not wait whose claims the kubelet is having prepared.
 func (p *podRetrigger) waitsForDriver(ctx context.Context, pod *corev1.Pod) (bool, error) {
-	over := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 	claims := attachment.ClaimNames(pod)
-	if over || pod.DeletionTimestamp != nil || len(claims) == 0 || p.isPreparing(pod.Namespace, claims) {
+	if attachment.IsOver(pod) || pod.DeletionTimestamp != nil || len(claims) == 0 || p.isPreparing(pod.Namespace, claims) {
 		return false, nil
 	}
 	if records := p.store.ForPod(string(pod.UID)); len(records) > 0 {

@@ -1,11 +1,8 @@
 package translate
 
 import (
-	"encoding/json"
 	"slices"
 	"strconv"
-
-	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
 // checkCopies reports addresses that are written down once, for a workload of several pods: by the annotation of its
@@ -44,23 +41,4 @@ func (r podRules) several() (bool, string) {
 		}
 	}
 	return false, ""
-}
-
-// hasFixedAddresses reports whether the IPAM plugin static of a network has addresses of its own, for every pod.
-func hasFixedAddresses(n attachment.Network) bool {
-	var list struct {
-		Plugins []struct {
-			IPAM struct {
-				Type      string            `json:"type"`
-				Addresses []json.RawMessage `json:"addresses"`
-			} `json:"ipam"`
-		} `json:"plugins"`
-	}
-	_ = json.Unmarshal(n.Conflist, &list) // plugins check the types of their fields
-	for _, p := range list.Plugins {
-		if p.IPAM.Type == "static" && len(p.IPAM.Addresses) > 0 {
-			return true
-		}
-	}
-	return false
 }

@@ -1,13 +1,10 @@
 package translate
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
-
-	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
 // ClusterRange is a range of addresses that the pods of a cluster reach by eth0.
@@ -88,41 +85,4 @@ func (r podRules) checkHazards(selection int, n network) {
 	for _, h := range r.env.hazards(n) {
 		r.add(h.code, r.path(), r.place(selection), "%s: %s", ref, h.message)
 	}
-}
-
-// localRangesOf returns the masters on which host-local hands out addresses.
-func localRangesOf(plugins []attachment.Plugin) []string {
-	var out []string
-	for _, p := range plugins {
-		if p.IPAM == "host-local" {
-			out = append(out, p.Master)
-		}
-	}
-	return nonEmptySet(out)
-}
-
-// routesOf returns the destinations of the routes that a network adds, by its IPAM plugin or by
-// route-override, without default routes.
-func routesOf(n attachment.Network) []netip.Prefix {
-	type routes []struct {
-		Dst string `json:"dst"`
-	}
-	var list struct {
-		Plugins []struct {
-			IPAM struct {
-				Routes routes `json:"routes"`
-			} `json:"ipam"`
-			AddRoutes routes `json:"addroutes"`
-		} `json:"plugins"`
-	}
-	_ = json.Unmarshal(n.Conflist, &list) // plugins check the types of their fields
-	var out []netip.Prefix
-	for _, p := range list.Plugins {
-		for _, route := range slices.Concat(p.IPAM.Routes, p.AddRoutes) {
-			if dst, err := netip.ParsePrefix(route.Dst); err == nil && dst.Bits() > 0 {
-				out = append(out, dst.Masked())
-			}
-		}
-	}
-	return out
 }

@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -28,8 +29,8 @@ type network struct {
 	ipam    string
 	// binaries and masters are the plugins and interfaces that a node must have, each once.
 	binaries, masters []string
-	// localRanges are the masters on which host-local hands out addresses. routes are the destinations
-	// of its routes. fixed is set if each pod gets the same addresses.
+	// localRanges are the masters on which each node hands out addresses. routes are the destinations of the
+	// routes that it adds, by its IPAM plugin or by route-override, without default routes. fixed is set if each pod gets the same addresses.
 	localRanges []string
 	routes      []netip.Prefix
 	fixed       bool
@@ -70,16 +71,22 @@ func networkOf(nad *nadv1.NetworkAttachmentDefinition) (network, error) {
 		n.poolless = poolless(parsed)
 	}
 	n.chain = parsed.Plugins
+	var ipams []string
+	n.plugins, ipams = parsed.Programs()
+	n.ipam = cmp.Or(ipams...)
 	for _, p := range n.chain {
-		n.plugins = append(n.plugins, p.Type)
-		if n.ipam == "" {
-			n.ipam = p.IPAM
-		}
-		n.binaries = append(n.binaries, p.Type, p.IPAM)
 		n.masters = append(n.masters, p.Master)
+		if p.IPAM.Plugin().PerNode {
+			n.localRanges = append(n.localRanges, p.Master)
+		}
+		for _, route := range p.Routes {
+			if dst, err := netip.ParsePrefix(route.Dst); err == nil && dst.Bits() > 0 {
+				n.routes = append(n.routes, dst.Masked())
+			}
+		}
+		n.fixed = n.fixed || len(p.IPAM.Fixed()) > 0
 	}
-	n.localRanges, n.routes, n.fixed = localRangesOf(parsed.Plugins), routesOf(parsed), hasFixedAddresses(parsed)
-	n.binaries, n.masters = nonEmptySet(n.binaries), nonEmptySet(n.masters)
+	n.binaries, n.masters, n.localRanges = nonEmptySet(slices.Concat(n.plugins, ipams)), nonEmptySet(n.masters), nonEmptySet(n.localRanges)
 	if n.blocked == nil {
 		n.capabilities = capabilitiesOf(nad.Spec.Config)
 	}

@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nadra-dev/nadra/internal/desk/doctor"
@@ -77,11 +75,7 @@ func (r *collector) failed(what string, err error, remedy string) bool {
 	if err == nil {
 		return false
 	}
-	reason, _, _ := strings.Cut(err.Error(), "\n")
-	if apierrors.IsForbidden(err) {
-		reason = "not allowed to read it"
-	}
-	r.out.AddGap(what, reason, remedy)
+	r.out.AddGap(what, doctor.ReasonOf(err), remedy)
 	return true
 }
 

@@ -3,7 +3,6 @@ package canary
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -20,6 +19,7 @@ import (
 	"github.com/nadra-dev/nadra/internal/kube"
 	"github.com/nadra-dev/nadra/internal/nodepod"
 	"github.com/nadra-dev/nadra/internal/probe"
+	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
 const (
@@ -57,7 +57,7 @@ func (r Runner) start(ctx context.Context, plan *Plan, n *NetworkPlan, c *Result
 			return false, context.DeadlineExceeded
 		case err != nil:
 			return false, fmt.Errorf("it cannot be read: %w", err)
-		case pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded:
+		case attachment.IsOver(pod):
 			return false, fmt.Errorf("it ended: %s%s", ended(pod), r.lastEvent(ctx, c.Pod))
 		case podutils.IsPodReady(pod):
 			c.Ready = cmp.Or(c.Ready, time.Since(began))
@@ -76,10 +76,7 @@ func (r Runner) start(ctx context.Context, plan *Plan, n *NetworkPlan, c *Result
 
 // statusOf returns a network's entry in network-status, or nil.
 func statusOf(pod *corev1.Pod, network string) *nadv1.NetworkStatus {
-	var all []nadv1.NetworkStatus
-	if json.Unmarshal([]byte(pod.Annotations[nadv1.NetworkStatusAnnot]), &all) != nil {
-		return nil
-	}
+	all, _ := attachment.StatusesOf(pod)
 	i := slices.IndexFunc(all, func(s nadv1.NetworkStatus) bool { return s.Name == network && !s.Default })
 	if i < 0 {
 		return nil

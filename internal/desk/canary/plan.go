@@ -115,10 +115,8 @@ func (in *Input) network(nad *nadv1.NetworkAttachmentDefinition) NetworkPlan {
 		out.Skipped = err.Error()
 		return out
 	}
-	for _, p := range parsed.Plugins {
-		out.Plugins = append(out.Plugins, p.Type)
-		out.IPAM = cmp.Or(out.IPAM, p.IPAM)
-	}
+	plugins, ipams := parsed.Programs()
+	out.Plugins, out.IPAM = plugins, cmp.Or(ipams...)
 	out.facts = factsOf(parsed)
 	if out.Skipped = out.facts.unfit(out.Pool); out.Skipped != "" {
 		return out
@@ -192,32 +190,22 @@ func factsOf(n attachment.Network) facts {
 			HWAddr           string `json:"hwaddr"`
 			KernelPath       string `json:"kernelpath"`
 			PCIBusID         string `json:"pciBusID"`
-			IPAM             struct {
-				Type      string `json:"type"`
-				Addresses []struct {
-					Address string `json:"address"`
-				} `json:"addresses"`
-				IPRanges []json.RawMessage `json:"ipRanges"`
-			} `json:"ipam"`
 		} `json:"plugins"`
 	}
 	_ = json.Unmarshal(n.Conflist, &chain) // plugins check the types of their fields
-	for i, p := range chain.Plugins {
-		if i == 0 {
-			out.gateway = p.IsGateway || p.IsDefaultGateway
-			out.device = cmp.Or(p.Device, p.PCIBusID, p.HWAddr, p.KernelPath)
-		}
-		switch p.IPAM.Type {
-		case "":
-		case "static":
+	if len(chain.Plugins) > 0 {
+		p := chain.Plugins[0]
+		out.gateway = p.IsGateway || p.IsDefaultGateway
+		out.device = cmp.Or(p.Device, p.PCIBusID, p.HWAddr, p.KernelPath)
+	}
+	for _, p := range n.Plugins {
+		switch {
+		case p.IPAM.Type == "":
+		case p.IPAM.Plugin().Fixed:
 			out.requested = out.requested || len(p.IPAM.Addresses) == 0
-			for _, a := range p.IPAM.Addresses {
-				out.fixed = append(out.fixed, a.Address)
-			}
-		case "host-local":
-			out.addresses += max(len(n.Plugins[i].Ranges), 1)
+			out.fixed = append(out.fixed, p.IPAM.Fixed()...)
 		default:
-			out.addresses += max(len(p.IPAM.IPRanges), 1)
+			out.addresses += max(len(p.IPAM.Sets), 1)
 		}
 	}
 	return out

@@ -1,11 +1,9 @@
 package cleanup
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 
@@ -19,9 +17,6 @@ import (
 	"github.com/nadra-dev/nadra/internal/probe"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
-
-// hostLocalDir is host-local's directory, unless a network has a dataDir.
-const hostLocalDir = "/var/lib/cni/networks"
 
 // inspecting are the capabilities for reading network namespaces of pods, and running
 // those for running plugins (docs/security/node-rights.md explains each).
@@ -89,7 +84,7 @@ func (c Cleaner) node(ctx context.Context, name string, dirs []string, apply boo
 	return report, nil
 }
 
-// networkDirs returns host-local's directories for the networks of all valid
+// networkDirs returns the nodes' directories of leases for the networks of all valid
 // NetworkAttachmentDefinitions, sorted.
 func (c Cleaner) networkDirs(ctx context.Context) ([]string, error) {
 	var out []string
@@ -100,8 +95,8 @@ func (c Cleaner) networkDirs(ctx context.Context) ([]string, error) {
 			return
 		}
 		for _, p := range network.Plugins {
-			if p.IPAM == "host-local" && !strings.ContainsAny(network.CNIName+p.DataDir, ",") {
-				out = append(out, path.Join(cmp.Or(p.DataDir, hostLocalDir), network.CNIName))
+			if dir := p.IPAM.LeaseDir(network.CNIName); dir != "" && !strings.Contains(dir, ",") {
+				out = append(out, dir)
 			}
 		}
 	})

@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nadra-dev/nadra/internal/probe"
-	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
@@ -75,7 +74,7 @@ func claimOrphan(c *resourceapi.ResourceClaim, pods map[types.UID]bool) bool {
 	owner := metav1.GetControllerOf(c)
 	_, template := c.Annotations[fromTemplate]
 	_, extended := c.Annotations[fromExtended]
-	if owner == nil || owner.Kind != "Pod" || !template && !extended || pods[owner.UID] || !ofNadra(c) {
+	if owner == nil || owner.Kind != "Pod" || !template && !extended || pods[owner.UID] || !attachment.HasDevices(c) {
 		return false
 	}
 	for _, r := range c.Status.ReservedFor {
@@ -84,19 +83,6 @@ func claimOrphan(c *resourceapi.ResourceClaim, pods map[types.UID]bool) bool {
 		}
 	}
 	return true
-}
-
-// ofNadra reports whether a claim has devices of nadra.
-func ofNadra(c *resourceapi.ResourceClaim) bool {
-	if c.Status.Allocation == nil {
-		return false
-	}
-	for _, r := range c.Status.Allocation.Devices.Results {
-		if r.Driver == v1alpha1.DriverName {
-			return true
-		}
-	}
-	return false
 }
 
 func claimOf(c *resourceapi.ResourceClaim) probe.Orphan {

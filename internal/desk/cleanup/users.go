@@ -50,7 +50,7 @@ func inUse(f useFacts) []User {
 	out := slices.Concat(f.pods(), f.renamed())
 	for i := range f.Claims {
 		c := &f.Claims[i]
-		if ofNadra(c) && len(c.Status.ReservedFor) == 0 {
+		if attachment.HasDevices(c) && len(c.Status.ReservedFor) == 0 {
 			out = append(out, User{
 				fmt.Sprintf("claim %s/%s", c.Namespace, c.Name), "it has a device of nadra, and no pod",
 				"Delete it: kubectl -n " + c.Namespace + " delete resourceclaim " + c.Name,
@@ -113,7 +113,7 @@ func (f useFacts) pods() []User {
 	groups := map[string][]string{}
 	for i := range f.Claims {
 		c := &f.Claims[i]
-		if !ofNadra(c) {
+		if !attachment.HasDevices(c) {
 			continue
 		}
 		for _, r := range c.Status.ReservedFor {
@@ -149,14 +149,13 @@ func (f useFacts) renamed() []User {
 	)
 	var out []User
 	for _, w := range f.Workloads {
-		if strings.TrimSpace(w.Template.Annotations[attachment.OwnNetworksAnnotation]) != "" {
+		if attachment.NamesOwn(w.Template.Annotations) {
 			out = append(out, User{fmt.Sprintf("%s %s/%s", w.Kind, w.Namespace, w.Name), how, remedy})
 		}
 	}
 	for i := range f.Pods {
 		p := &f.Pods[i]
-		over := p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
-		if !over && len(attachment.ClaimNames(p)) == 0 && strings.TrimSpace(p.Annotations[attachment.OwnNetworksAnnotation]) != "" {
+		if !attachment.IsOver(p) && len(attachment.ClaimNames(p)) == 0 && attachment.NamesOwn(p.Annotations) {
 			out = append(out, User{fmt.Sprintf("pod %s/%s", p.Namespace, p.Name), "nadra attached its networks by annotation " + attachment.OwnNetworksAnnotation, "Recreate it without nadra, or delete it"})
 		}
 	}

@@ -114,12 +114,12 @@ func (r *reader) failed(part, node string, err error, remedy string) bool {
 	if err == nil {
 		return false
 	}
-	r.caps.Gaps = append(r.caps.Gaps, Gap{Part: part, Node: node, Reason: reasonOf(err), Remedy: remedy})
+	r.caps.Gaps = append(r.caps.Gaps, Gap{Part: part, Node: node, Reason: ReasonOf(err), Remedy: remedy})
 	return true
 }
 
-// reasonOf shortens an error. A proxied kubelet answers with whole pages.
-func reasonOf(err error) string {
+// ReasonOf shortens an error for a gap. A proxied kubelet answers with whole pages.
+func ReasonOf(err error) string {
 	var status apierrors.APIStatus
 	switch {
 	case apierrors.IsForbidden(err):
@@ -218,11 +218,8 @@ func networkOf(nad *nadv1.NetworkAttachmentDefinition) Network {
 	case err != nil:
 		out.Error = err.Error()
 	}
+	out.Plugins, out.IPAM = parsed.Programs()
 	for _, p := range parsed.Plugins {
-		out.Plugins = append(out.Plugins, p.Type)
-		if p.IPAM != "" && !slices.Contains(out.IPAM, p.IPAM) {
-			out.IPAM = append(out.IPAM, p.IPAM)
-		}
 		if p.Master != "" && !slices.Contains(out.Masters, p.Master) {
 			out.Masters = append(out.Masters, p.Master)
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nadra-dev/nadra/internal/probe"
+	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
 // nriAnswers checks that the container runtime has NRI.
@@ -154,7 +155,7 @@ func firstConfiguration(c *Capabilities, dir probe.ConfDir) result {
 func dhcpDaemon(c *Capabilities, n *Node) result {
 	var users []string
 	for _, network := range c.Networks {
-		if slices.Contains(network.IPAM, "dhcp") {
+		if slices.Contains(network.IPAM, attachment.DHCP) {
 			users = append(users, network.String())
 		}
 	}

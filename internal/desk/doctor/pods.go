@@ -51,7 +51,7 @@ func policies(c *Capabilities) result {
 // whereabouts checks the state of the IPAM plugin whereabouts.
 func whereabouts(c *Capabilities) result {
 	w := c.Whereabouts
-	used := slices.ContainsFunc(c.Networks, func(n Network) bool { return slices.Contains(n.IPAM, "whereabouts") })
+	used := slices.ContainsFunc(c.Networks, func(n Network) bool { return slices.Contains(n.IPAM, attachment.Whereabouts) })
 	switch {
 	case w == nil && used:
 		return found(warning, "Install whereabouts' CustomResourceDefinitions, unless it uses etcd.", "networks use whereabouts, and the cluster has no IPPools")

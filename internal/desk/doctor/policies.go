@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/nadra-dev/nadra/internal/kube"
-	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
@@ -44,7 +43,7 @@ func (r *reader) readUnseen(ctx context.Context, out *Policies) error {
 	claiming := map[string]bool{}
 	claims := r.Kube.ResourceV1().ResourceClaims("")
 	err := kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(claims.List), func(c *resourceapi.ResourceClaim) {
-		if len(attachment.RequestsOfClaim(c.Spec, c.Namespace, nil).Names) == 0 || !allocatedByNadra(c) {
+		if len(attachment.RequestsOfClaim(c.Spec, c.Namespace, nil).Names) == 0 || !attachment.HasDevices(c) {
 			return
 		}
 		for _, consumer := range c.Status.ReservedFor {
@@ -65,11 +64,4 @@ func (r *reader) readUnseen(ctx context.Context, out *Policies) error {
 	})
 	slices.Sort(out.Unseen)
 	return err
-}
-
-// allocatedByNadra reports whether a claim has a device of nadra.
-func allocatedByNadra(c *resourceapi.ResourceClaim) bool {
-	return c.Status.Allocation != nil && slices.ContainsFunc(c.Status.Allocation.Devices.Results, func(r resourceapi.DeviceRequestAllocationResult) bool {
-		return r.Driver == v1alpha1.DriverName
-	})
 }

@@ -192,7 +192,7 @@ func (r *reader) addStaticPod(p *corev1.Pod) {
 	if _, mirror := p.Annotations[corev1.MirrorPodAnnotationKey]; mirror && len(networks) > 0 {
 		r.caps.StaticPods = append(r.caps.StaticPods, StaticPod{
 			Namespace: p.Namespace, Name: p.Name, Node: p.Spec.NodeName, Networks: strings.Join(networks, "; "),
-			Own: attachment.NetworksKey(p.Annotations) == attachment.OwnNetworksAnnotation,
+			Own: attachment.NamesOwn(p.Annotations),
 		})
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/nadra-dev/nadra/internal/installation"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
 // ChainInput is the input for one pod. Its claims and templates are those of the pod's
@@ -92,7 +93,7 @@ func Explain(in ChainInput) Chain {
 // follow adds the steps in the order in which they happen.
 func follow(s *subject, list *stepList) {
 	claims, node := claimSteps{s, list}, nodeSteps{s, list}
-	if !isOver(s.pod) && s.pod.DeletionTimestamp == nil {
+	if !attachment.IsOver(s.pod) && s.pod.DeletionTimestamp == nil {
 		beforeScheduling(s, list)
 		list.add("scheduling", nil, claims.scheduling())
 		for _, w := range s.wish.wants {
@@ -134,7 +135,7 @@ func verdict(s *subject, list *stepList) (Verdict, *Step) {
 		return ChainWaiting, blocker
 	}
 	switch {
-	case isOver(s.pod) && s.wish.asks():
+	case attachment.IsOver(s.pod) && s.wish.asks():
 		return ChainEnded, nil
 	case !list.usesClaims():
 		return ChainNotConcerned, nil

@@ -88,18 +88,16 @@ func (c Cluster) networks(namespace string) kube.Pages {
 	return kube.PagesOf(c.NADs.K8sCniCncfIoV1().NetworkAttachmentDefinitions(namespace).List)
 }
 
-// optional reads a kind that can be missing, because the user may not read it or the
+// optional appends the objects of a kind that can be missing, because the user may not read it or the
 // cluster does not serve it.
 func optional[T any](ctx context.Context, unread map[Kind]bool, kind Kind, o metav1.ListOptions, f kube.Pages, out *[]*T) error {
-	items, err := kube.AllItems[T](ctx, o, f)
-	switch {
-	case apierrors.IsForbidden(err):
-		unread[kind] = true
-	case apierrors.IsNotFound(err):
-	case err != nil:
+	allowed, err := kube.EachReadable(ctx, o, f, func(item *T) { *out = append(*out, item) })
+	if err != nil {
 		return fmt.Errorf("listing %s: %w", kind, err)
 	}
-	*out = items
+	if !allowed {
+		unread[kind] = true
+	}
 	return nil
 }
 

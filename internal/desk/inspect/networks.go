@@ -49,10 +49,8 @@ func OfferedNetworks(in Input) []Network {
 		if err != nil && !errors.Is(err, attachment.ErrNoConfig) {
 			n.Problem = err.Error()
 		}
-		for _, p := range parsed.Plugins {
-			n.Plugins = append(n.Plugins, p.Type)
-			n.IPAM = cmp.Or(n.IPAM, p.IPAM)
-		}
+		plugins, ipams := parsed.Programs()
+		n.Plugins, n.IPAM = plugins, cmp.Or(ipams...)
 		n.ClassMissing = x.classes[n.Class] == nil && !x.unread[Classes]
 		n.Nodes = x.offering(ref, n.Pool)
 		n.Problem = cmp.Or(n.Problem, x.whyWithdrawn(ref, n))

@@ -116,9 +116,6 @@ func (c Cluster) eventsOn(ctx context.Context, in *Input, kind, namespace, name 
 	if name != "" {
 		about["involvedObject.name"] = name
 	}
-	var events []*corev1.Event
-	err := optional(ctx, in.Unread, Events, metav1.ListOptions{FieldSelector: about.String()},
-		kube.PagesOf(c.Kube.CoreV1().Events(namespace).List), &events)
-	in.Events = append(in.Events, events...)
-	return err
+	return optional(ctx, in.Unread, Events, metav1.ListOptions{FieldSelector: about.String()},
+		kube.PagesOf(c.Kube.CoreV1().Events(namespace).List), &in.Events)
 }

@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
-	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
@@ -28,7 +27,7 @@ func readiness(s *resourceapi.AllocatedDeviceStatus) *metav1.Condition {
 // stateOf returns the state of one network of a pod, and why it is not attached.
 func stateOf(pod *corev1.Pod, w want) (state State, why, message string) {
 	switch ready := readiness(w.status); {
-	case isOver(pod):
+	case attachment.IsOver(pod):
 		return Ended, "PodEnded", fmt.Sprintf("the pod has ended (%s)", pod.Status.Phase)
 	case w.entry == nil:
 		return stateWithoutClaim(pod, w)
@@ -59,9 +58,11 @@ func stateOf(pod *corev1.Pod, w want) (state State, why, message string) {
 // withoutClaim is the note on an attachment that nadra has made by the pod's annotation.
 const withoutClaim = "attached by the annotation, without a claim: the scheduler does not know of it"
 
+// stateWithoutClaim returns the state of a network that only the annotation asks for. network-status says whether it is
+// attached, and attachment.AttacherOf by whom.
 func stateWithoutClaim(pod *corev1.Pod, w want) (state State, why, message string) {
 	switch {
-	case w.reported != nil && attachment.StatusWrittenBy(v1alpha1.DriverName, pod):
+	case w.reported != nil && attachment.AttacherOf(pod, false) == attachment.OfNadra:
 		return Attached, "", ""
 	case w.reported != nil:
 		return Multus, "", ""
@@ -80,11 +81,6 @@ func runs(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses), func(s corev1.ContainerStatus) bool {
 		return s.State.Running != nil
 	})
-}
-
-// isOver reports whether a pod has ended for good.
-func isOver(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
 func isReserved(claim *resourceapi.ResourceClaim, pod *corev1.Pod) bool {

@@ -53,8 +53,8 @@ func (s *subject) byHand() bool {
 	return slices.ContainsFunc(s.wish.wants, func(w want) bool { return w.entry != nil && !w.unknown && !converted(w.entry) })
 }
 
-// served returns the program that serves the pod, by what the pod has, and the step that says so. The step fails if
-// both programs do.
+// served returns the program that serves the pod, by what its manifest has, and the step that says so. The step fails
+// if both programs do. It does not ask who has attached networks, as attachment.AttacherOf does.
 func (s *subject) served() (string, Step) {
 	claimed := slices.ContainsFunc(s.wish.wants, func(w want) bool { return w.entry != nil && !w.unknown })
 	ofMultus := strings.TrimSpace(s.pod.Annotations[attachment.NetworksAnnotation]) != ""
@@ -63,7 +63,7 @@ func (s *subject) served() (string, Step) {
 		step := failed("the pod has claims of nadra and the annotation "+attachment.NetworksAnnotation+", so nadra and Multus attach the same networks", reason.OfConversion,
 			"Recreate the pod: the webhook renames the annotation to "+attachment.OwnNetworksAnnotation+" when nadra serves it. Rename it in a converted manifest by kubectl nadra convert --beside-multus.")
 		return v1alpha1.OwnerNadra, step
-	case strings.TrimSpace(s.pod.Annotations[attachment.OwnNetworksAnnotation]) != "":
+	case attachment.NamesOwn(s.pod.Annotations):
 		return v1alpha1.OwnerNadra, ok("nadra serves it; its networks are in the annotation " + attachment.OwnNetworksAnnotation + ", so that Multus attaches the default network only")
 	case claimed:
 		return v1alpha1.OwnerNadra, ok("nadra serves it")

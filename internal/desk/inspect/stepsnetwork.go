@@ -155,14 +155,12 @@ func (s networkSteps) ipam(w want) Step {
 		return notReached()
 	}
 	for _, p := range n.Plugins {
-		if p.IPAM == "" {
+		if p.IPAM.Type == "" {
 			continue
 		}
-		text := p.IPAM
-		for _, set := range p.Ranges {
-			for _, r := range set {
-				text += " " + r.Subnet
-			}
+		text := p.IPAM.Type
+		for _, r := range slices.Concat(p.IPAM.Sets...) {
+			text += " " + r.Subnet
 		}
 		return ok(text)
 	}

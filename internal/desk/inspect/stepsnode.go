@@ -91,7 +91,7 @@ func (n nodeSteps) attachment(w want) Step {
 }
 
 // attachFailed explains a failed ADD. It names the pods that have the addresses of a range that is full: those of the
-// node for host-local, which counts there.
+// node if each node has its own.
 func (n nodeSteps) attachFailed(w want, message string, rest advice) Step {
 	step := explain(message, ofPlugins, rest)
 	if step.Remedy != rangeIsFull || w.network == nil || readiness(w.status) == nil && !isAbout(message, w) {
@@ -99,7 +99,7 @@ func (n nodeSteps) attachFailed(w want, message string, rest advice) Step {
 	}
 	network, _, _ := networkSteps{n.subject}.network(w) // without plugins if it cannot be read
 	where, node := "", ""
-	if slices.ContainsFunc(network.Plugins, func(p attachment.Plugin) bool { return p.IPAM == "host-local" }) {
+	if slices.ContainsFunc(network.Plugins, func(p attachment.Plugin) bool { return p.IPAM.Plugin().PerNode }) {
 		where, node = " on node "+n.node, n.node
 	}
 	if holders := n.x.attachedTo(*w.network, node); len(holders) > 0 {
@@ -158,7 +158,7 @@ func (n nodeSteps) attachmentByEvents(w want) Step {
 // containers explains whether the pod's containers run.
 func (n nodeSteps) containers() Step {
 	all := slices.Concat(n.pod.Status.InitContainerStatuses, n.pod.Status.ContainerStatuses)
-	if isOver(n.pod) {
+	if attachment.IsOver(n.pod) {
 		return n.ended(all)
 	}
 	ready := 0

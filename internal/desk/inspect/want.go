@@ -1,7 +1,6 @@
 package inspect
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -136,11 +135,8 @@ func converted(entry *corev1.PodResourceClaim) bool {
 
 // match finds the entry in network-status for each want.
 func (w *wish) match(pod *corev1.Pod) {
-	var entries []nadv1.NetworkStatus
-	if json.Unmarshal([]byte(pod.Annotations[nadv1.NetworkStatusAnnot]), &entries) != nil {
-		return
-	}
-	w.hasStatus = true
+	entries, ok := attachment.StatusesOf(pod)
+	w.hasStatus = ok
 	used := make([]bool, len(entries))
 	find := func(is func(want, nadv1.NetworkStatus) bool) {
 		for i := range w.wants {
@@ -160,16 +156,10 @@ func (w *wish) match(pod *corev1.Pod) {
 	for i, s := range entries {
 		// A plugin may create several interfaces, which are several entries.
 		several := slices.ContainsFunc(w.wants, func(o want) bool { return o.network != nil && o.network.String() == s.Name })
-		if !used[i] && !several && !isDefault(s) {
+		if !used[i] && !several && !attachment.IsDefault(s) {
 			w.unrequested = append(w.unrequested, s)
 		}
 	}
-}
-
-// isDefault reports whether an entry is the pod's default network, which not every
-// version of Multus marks.
-func isDefault(s nadv1.NetworkStatus) bool {
-	return s.Default || s.Interface == "eth0" || !strings.Contains(s.Name, "/")
 }
 
 // NetworksOf returns the networks that a pod asks for, as far as the input shows.

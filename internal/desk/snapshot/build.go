@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/nadra-dev/nadra/internal/desk/inspect"
+	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
 // nameLabel marks the short-lived pods of `verify --canary` and of --probe, which
@@ -27,12 +28,12 @@ func Build(in Input) *Snapshot {
 	}
 	for _, pod := range in.Pods {
 		of := rows[pod.Namespace+"/"+pod.Name]
-		networked := len(of) > 0 || slices.ContainsFunc(statusesOf(pod), func(e entry) bool { return !e.isDefault() })
+		networked := len(of) > 0 || attachment.ShowsNetworks(pod)
 		switch {
 		case !networked || slices.Contains(toolPods, pod.Labels[nameLabel]):
 		case pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil:
 			s.Pods = append(s.Pods, in.podOf(pod, of))
-		case pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed:
+		case !attachment.IsOver(pod):
 			s.NotRunning = append(s.NotRunning, in.notRunning(pod))
 		}
 	}

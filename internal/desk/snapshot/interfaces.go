@@ -2,7 +2,6 @@ package snapshot
 
 import (
 	"cmp"
-	"encoding/json"
 	"slices"
 	"strings"
 
@@ -16,52 +15,30 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// entry is an entry of network-status.
-type entry struct{ nadv1.NetworkStatus }
-
-// isDefault reports whether the entry is the default network's, which not every version
-// of Multus marks.
-func (e entry) isDefault() bool {
-	return e.Default || e.Interface == "eth0" || !strings.Contains(e.NetworkStatus.Name, "/")
-}
-
-// statusesOf returns the entries of a pod's network-status; none if it is invalid.
-func statusesOf(pod *corev1.Pod) []entry {
-	var list []nadv1.NetworkStatus
-	if json.Unmarshal([]byte(pod.Annotations[nadv1.NetworkStatusAnnot]), &list) != nil {
-		return nil
-	}
-	out := make([]entry, len(list))
-	for i, s := range list {
-		out[i] = entry{s}
-	}
-	return out
-}
-
 // addInterfaces joins network-status with the rows of the pod.
 func (p *Pod) addInterfaces(pod *corev1.Pod, rows []inspect.Attachment) {
 	used := make([]bool, len(rows))
-	entries := statusesOf(pod)
+	entries, _ := attachment.StatusesOf(pod)
 	at := make([]int, len(entries)) // the row of each
-	find := func(same func(entry, inspect.Attachment) bool) {
+	find := func(same func(nadv1.NetworkStatus, inspect.Attachment) bool) {
 		for i, e := range entries {
-			if at[i] != 0 || e.isDefault() {
+			if at[i] != 0 || attachment.IsDefault(e) {
 				continue
 			}
 			for j, r := range rows {
-				if !used[j] && r.Network != nil && r.Network.String() == e.NetworkStatus.Name && same(e, r) {
+				if !used[j] && r.Network != nil && r.Network.String() == e.Name && same(e, r) {
 					used[j], at[i] = true, j+1
 					break
 				}
 			}
 		}
 	}
-	find(func(e entry, r inspect.Attachment) bool { return e.Interface == r.Interface })
-	find(func(entry, inspect.Attachment) bool { return true })
+	find(func(e nadv1.NetworkStatus, r inspect.Attachment) bool { return e.Interface == r.Interface })
+	find(func(nadv1.NetworkStatus, inspect.Attachment) bool { return true })
 	for i, e := range entries {
 		n := interfaceOf(e)
 		switch {
-		case e.isDefault():
+		case attachment.IsDefault(e):
 		case at[i] > 0:
 			n.addRow(rows[at[i]-1])
 		default: // a plugin may make several interfaces
@@ -119,9 +96,9 @@ func systemOf(r inspect.Attachment) System {
 	return ""
 }
 
-func interfaceOf(e entry) Interface {
+func interfaceOf(e nadv1.NetworkStatus) Interface {
 	out := Interface{
-		Network: e.NetworkStatus.Name, Name: e.Interface, Default: e.isDefault(), IPs: e.IPs, MAC: e.Mac, MTU: e.Mtu, Device: deviceInfoOf(e.DeviceInfo),
+		Network: e.Name, Name: e.Interface, Default: attachment.IsDefault(e), IPs: e.IPs, MAC: e.Mac, MTU: e.Mtu, Device: deviceInfoOf(e.DeviceInfo),
 		// Multus writes Go's "<nil>" for a default route without a gateway.
 		Gateways: slices.DeleteFunc(slices.Clone(e.Gateway), func(g string) bool { return g == "<nil>" }),
 	}

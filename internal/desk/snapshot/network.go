@@ -61,22 +61,19 @@ func networkOf(nad *nadv1.NetworkAttachmentDefinition) Network {
 	if err != nil {
 		return out
 	}
+	out.Plugins, out.IPAM = parsed.Programs()
 	for _, p := range parsed.Plugins {
-		out.Plugins = append(out.Plugins, p.Type)
-		if p.IPAM != "" && !slices.Contains(out.IPAM, p.IPAM) {
-			out.IPAM = append(out.IPAM, p.IPAM)
-		}
-	}
-	var chain struct {
-		Plugins []struct {
-			MAC  string          `json:"mac"`
-			IPAM json.RawMessage `json:"ipam"`
-		} `json:"plugins"`
-	}
-	_ = json.Unmarshal(parsed.Conflist, &chain) // plugins check the types of their fields
-	for _, p := range chain.Plugins {
 		out.MAC = cmp.Or(strings.ToLower(p.MAC), out.MAC)
-		out.addIPAM(p.IPAM)
+		for _, subnet := range p.IPAM.Prefixes() {
+			if text := subnet.String(); !slices.Contains(out.Subnets, text) {
+				out.Subnets = append(out.Subnets, text)
+			}
+		}
+		for _, fixed := range p.IPAM.Fixed() {
+			if address, ok := addressOf(fixed); ok {
+				out.Static = append(out.Static, address.String())
+			}
+		}
 	}
 	return out
 }
@@ -93,66 +90,6 @@ func digest(config string) string {
 	}
 	sum := sha256.Sum256(b.Bytes())
 	return hex.EncodeToString(sum[:8])
-}
-
-// ipam has the subnets and addresses of IPAM configurations: host-local's subnet and
-// ranges, whereabouts' range and ipRanges, static's addresses.
-type ipam struct {
-	Type    string `json:"type"`
-	Subnet  string `json:"subnet"`
-	Range   string `json:"range"`
-	Ranges  []any  `json:"ranges"`
-	IPRange []struct {
-		Range string `json:"range"`
-	} `json:"ipRanges"`
-	Addresses []struct {
-		Address string `json:"address"`
-	} `json:"addresses"`
-}
-
-// addIPAM adds the subnets and static addresses of an IPAM configuration.
-func (n *Network) addIPAM(raw json.RawMessage) {
-	var conf ipam
-	if json.Unmarshal(raw, &conf) != nil {
-		return
-	}
-	texts := []string{conf.Subnet, conf.Range}
-	for _, r := range conf.IPRange {
-		texts = append(texts, r.Range)
-	}
-	for _, set := range conf.Ranges {
-		texts = append(texts, subnetsIn(set)...)
-	}
-	for _, text := range texts {
-		// whereabouts takes first-last/length, too.
-		if _, last, isRange := strings.Cut(text, "-"); isRange {
-			text = last
-		}
-		if p, err := netip.ParsePrefix(strings.TrimSpace(text)); err == nil && !slices.Contains(n.Subnets, p.Masked().String()) {
-			n.Subnets = append(n.Subnets, p.Masked().String())
-		}
-	}
-	for _, a := range conf.Addresses {
-		if address, ok := addressOf(a.Address); ok && conf.Type == "static" {
-			n.Static = append(n.Static, address.String())
-		}
-	}
-}
-
-// subnetsIn returns the subnets of a range set: a list of objects, or one object.
-func subnetsIn(set any) []string {
-	var out []string
-	switch set := set.(type) {
-	case []any:
-		for _, one := range set {
-			out = append(out, subnetsIn(one)...)
-		}
-	case map[string]any:
-		if subnet, ok := set["subnet"].(string); ok {
-			out = append(out, subnet)
-		}
-	}
-	return out
 }
 
 // addressOf parses an address with or without its prefix length.

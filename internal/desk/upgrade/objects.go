@@ -89,16 +89,16 @@ func (o *Objects) pods() []Pod {
 	return out
 }
 
-// servedUnclaimed reports whether nadra serves a pod without a claim, also one that runs without its networks.
+// servedUnclaimed reports whether nadra serves a pod without a claim. attachment.AttacherOf answers who has attached
+// networks: nobody, if a pod runs without those that only nadra attaches.
 func servedUnclaimed(p *corev1.Pod) bool {
-	own := attachment.NetworksKey(p.Annotations) == attachment.OwnNetworksAnnotation && attachment.NamesNetworks(p)
-	return own || attachment.AttacherOf(p, false) == attachment.OfNadra
+	return attachment.NamesOwn(p.Annotations) && attachment.NamesNetworks(p) || attachment.AttacherOf(p, false) == attachment.OfNadra
 }
 
 // hasNetworks reports whether a pod runs with networks besides the default network,
 // or with another default network.
 func hasNetworks(p *corev1.Pod) bool {
-	if p.Spec.HostNetwork || p.Spec.NodeName == "" || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
+	if p.Spec.HostNetwork || p.Spec.NodeName == "" || attachment.IsOver(p) {
 		return false
 	}
 	return attachment.NamesNetworks(p) || p.Annotations[attachment.DefaultNetworkAnnotation] != ""
@@ -152,14 +152,7 @@ func (o *Objects) attachedByNadra() map[string]bool {
 	out := map[string]bool{}
 	for i := range o.Claims {
 		c := &o.Claims[i]
-		if c.Status.Allocation == nil {
-			continue
-		}
-		for _, r := range c.Status.Allocation.Devices.Results {
-			if r.Driver == v1alpha1.DriverName {
-				out[c.Namespace+"/"+c.Name] = true
-			}
-		}
+		out[c.Namespace+"/"+c.Name] = attachment.HasDevices(c)
 	}
 	return out
 }

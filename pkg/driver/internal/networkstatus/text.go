@@ -149,7 +149,7 @@ func Shown(text string) ([]nadv1.NetworkStatus, error) {
 	}
 	name, found := defaultName(all)
 	return slices.DeleteFunc(all, func(s nadv1.NetworkStatus) bool {
-		return found && s.Name == name || s.Interface == "eth0" || !strings.Contains(s.Name, "/")
+		return found && s.Name == name || attachment.IsDefault(s)
 	}), nil
 }
 

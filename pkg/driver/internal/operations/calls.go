@@ -158,19 +158,8 @@ func (g *Group) whole(ctx context.Context, a attachment.Attachment) (context.Con
 // PluginsOf returns the types of the plugins of a network, with their IPAM plugins. A plugin that
 // hangs delays only networks with the same ones.
 func PluginsOf(conflist json.RawMessage) string {
-	var list struct {
-		Plugins []struct {
-			Type string `json:"type"`
-			IPAM struct {
-				Type string `json:"type"`
-			} `json:"ipam"`
-		} `json:"plugins"`
-	}
-	if json.Unmarshal(conflist, &list) != nil {
-		return "" // no plugin runs
-	}
 	var types []string
-	for _, p := range list.Plugins {
+	for _, p := range attachment.PluginsOf(conflist) {
 		types = append(types, p.Type+"/"+p.IPAM.Type)
 	}
 	return strings.Join(types, ",")

@@ -19,19 +19,11 @@ const (
 // Limits are the times after which one ADD and one DEL are ended.
 type Limits struct{ Add, Del time.Duration }
 
-// ownLimits has the times that IPAM plugins wait by themselves, and some more. A plugin
-// that is ended earlier leaves its lock behind, which everybody waits for. whereabouts
-// waits for its Lease for 2 minutes in ADD and for 1 in DEL (v0.8, pkg/types:
-// AddTimeLimit, DelTimeLimit).
-var ownLimits = map[string]Limits{
-	attachment.Whereabouts: {Add: 2*time.Minute + 10*time.Second, Del: time.Minute + 10*time.Second},
-}
-
 // of returns the limits of one network: at least those of its IPAM plugins.
 func (l Limits) of(a attachment.Attachment) Limits {
-	for _, ipam := range a.IPAMTypes() {
-		own := ownLimits[ipam]
-		l.Add, l.Del = max(l.Add, own.Add), max(l.Del, own.Del)
+	for _, p := range attachment.PluginsOf(a.Conflist) {
+		own := p.IPAM.Plugin()
+		l.Add, l.Del = max(l.Add, own.AddTime), max(l.Del, own.DelTime)
 	}
 	return l
 }

@@ -24,7 +24,7 @@ type definition struct {
 	// that an earlier network has the same ID.
 	id    attachment.NetworkID
 	later bool
-	// addresses is the number of attachments for which host-local has addresses, or nil if another IPAM
+	// addresses is the number of attachments for which the node has addresses, or nil if another IPAM
 	// provides them or they cannot be counted.
 	addresses *int64
 	// plugins are the names of all programs that the chain needs, sorted, and
@@ -44,20 +44,14 @@ func newDefinition(nad *nadv1.NetworkAttachmentDefinition, network attachment.Ne
 		network: network, uid: nad.UID, config: nad.Spec.Config, id: attachment.NetworkIDOf(network.Ref),
 		err: reason.Wrap(reason.NetworkInvalid, err),
 	}
-	if count, ok := addressCount(network); ok {
+	if count, ok := network.MostPerNode(); ok {
 		d.addresses = &count
 		if count == 0 && d.err == nil { // the API server refuses a slice with such a device
 			d.err = reason.Errorf(reason.NetworkInvalid, "a range of its ipam has no address: set rangeEnd to an address after rangeStart, other than the gateway")
 		}
 	}
-	for _, p := range network.Plugins {
-		d.plugins = append(d.plugins, p.Type)
-		if p.IPAM != "" {
-			d.plugins = append(d.plugins, p.IPAM)
-		}
-	}
-	slices.Sort(d.plugins)
-	d.plugins = slices.Compact(d.plugins)
+	plugins, ipams := network.Programs()
+	d.plugins = slices.Compact(slices.Sorted(slices.Values(append(plugins, ipams...))))
 	d.programs = strings.Join(d.plugins, ", ")
 	return d
 }

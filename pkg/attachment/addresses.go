@@ -1,25 +1,22 @@
-package publish
+package attachment
 
 import (
 	"math/big"
 	"net/netip"
-
-	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// addressCount returns the number of attachments that a network may have on a node: one, if a plugin's interface
-// exists once, and otherwise those for which host-local has addresses, of which each
-// takes one from every set of ranges. It returns false if neither limits them, or
-// the ranges cannot be counted.
-func addressCount(n attachment.Network) (count int64, ok bool) {
+// MostPerNode returns the number of attachments that a network may have on a node: one, if a plugin's interface
+// exists once, and otherwise those for which the node has addresses, of which each takes one from every set
+// of ranges. It returns false if neither limits them, or the ranges cannot be counted.
+func (n Network) MostPerNode() (count int64, ok bool) {
 	for _, p := range n.Plugins {
 		if p.Once && (!ok || count > 1) {
 			count, ok = 1, true
 		}
-		if p.IPAM != "host-local" {
+		if !p.IPAM.Plugin().PerNode {
 			continue
 		}
-		for _, set := range p.Ranges {
+		for _, set := range p.IPAM.Sets {
 			size, err := setSize(set)
 			if err != nil {
 				return 0, false
@@ -32,7 +29,7 @@ func addressCount(n attachment.Network) (count int64, ok bool) {
 	return count, ok
 }
 
-func setSize(set []attachment.Range) (int64, error) {
+func setSize(set []Range) (int64, error) {
 	var sum int64
 	for _, r := range set {
 		size, err := rangeSize(r)
@@ -50,7 +47,7 @@ const maxAddresses = 1 << 40
 // rangeSize counts a range as host-local does: from the first address after the network's
 // to the last before IPv4's broadcast, unless the range sets others, and without the
 // gateway, which is the first address unless the range sets another.
-func rangeSize(r attachment.Range) (int64, error) {
+func rangeSize(r Range) (int64, error) {
 	subnet, err := netip.ParsePrefix(r.Subnet)
 	if err != nil {
 		return 0, err
@@ -74,7 +71,7 @@ func rangeSize(r attachment.Range) (int64, error) {
 	if last.Less(first) {
 		return 0, nil
 	}
-	size := new(big.Int).Sub(number(last), number(first))
+	size := new(big.Int).Sub(numeric(last), numeric(first))
 	if gateway.Less(first) || last.Less(gateway) {
 		size.Add(size, big.NewInt(1))
 	}
@@ -96,4 +93,4 @@ func lastAddress(subnet netip.Prefix) netip.Addr {
 	return last
 }
 
-func number(a netip.Addr) *big.Int { return new(big.Int).SetBytes(a.AsSlice()) }
+func numeric(a netip.Addr) *big.Int { return new(big.Int).SetBytes(a.AsSlice()) }
