@@ -44,8 +44,10 @@ func TestMayRelease(t *testing.T) {
 // TestIPAM checks what nadra reads of the configurations of IPAM plugins.
 func TestIPAM(t *testing.T) {
 	for _, tt := range []struct{ config, subnets, fixed, leases string }{
-		{`{"type":"host-local","subnet":"10.0.0.1/24","range":"10.9.0.0/24","ranges":[[{"subnet":"10.0.1.0/24"},{"subnet":"fd00::/64"}],[{"subnet":"10.0.0.0/24"}]]}`,
-			"[10.0.0.0/24 10.0.1.0/24 fd00::/64]", "[]", "/var/lib/cni/networks/lan"},
+		{
+			`{"type":"host-local","subnet":"10.0.0.1/24","range":"10.9.0.0/24","ranges":[[{"subnet":"10.0.1.0/24"},{"subnet":"fd00::/64"}],[{"subnet":"10.0.0.0/24"}]]}`,
+			"[10.0.0.0/24 10.0.1.0/24 fd00::/64]", "[]", "/var/lib/cni/networks/lan",
+		},
 		{`{"type":"host-local","dataDir":"/d","ranges":1}`, "[]", "[]", "/d/lan"},
 		{`{"type":"whereabouts","subnet":"10.9.0.0/24","range":"10.0.0.7-10.0.0.9/24","ipRanges":[{"range":"fd00::/64"},{"range":"all"}]}`, "[10.0.0.0/24 fd00::/64]", "[]", ""},
 		{`{"type":"static","addresses":[{"address":"10.0.0.7/24"},{"address":"fd00::7/64"}]}`, "[]", "[10.0.0.7/24 fd00::7/64]", ""},
