@@ -19,7 +19,7 @@ import (
 var budget = []struct {
 	of   string
 	most int
-}{{lines, 74_981}, {tokens, 443_017}, {packages, 54}, {exported, 1_950}}
+}{{lines, 74_974}, {tokens, 442_984}, {packages, 54}, {exported, 1_950}}
 
 // The weights of the product. Tokens are those of the Go language, without comments, so that neither long lines nor
 // short comments make it lighter.
