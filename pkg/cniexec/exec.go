@@ -16,6 +16,7 @@ import (
 	"github.com/containernetworking/cni/pkg/types"
 	"github.com/containernetworking/cni/pkg/version"
 
+	"github.com/nadra-dev/nadra/internal/truncate"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
 
@@ -181,10 +182,7 @@ func quoted(name string, out []byte) string {
 	if s == "" {
 		return ""
 	}
-	if len(s) > maxOutput {
-		s = s[:maxOutput] + "…"
-	}
-	return fmt.Sprintf(", %s: %q", name, s)
+	return fmt.Sprintf(", %s: %q", name, truncate.Text(s, maxOutput))
 }
 
 // pause waits, and reports whether ctx has not ended.

@@ -8,6 +8,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/nadra-dev/nadra/internal/truncate"
 )
 
 // object decodes a JSON object field by field, so that each error names its field and
@@ -89,14 +91,7 @@ func typeName(t string) string {
 }
 
 // brief shortens a value for an error message.
-func brief(raw []byte) string {
-	const most = 60
-	text := string(bytes.TrimSpace(raw))
-	if len(text) > most {
-		return strings.ToValidUTF8(text[:most], "") + "…"
-	}
-	return text
-}
+func brief(raw []byte) string { return truncate.Text(string(bytes.TrimSpace(raw)), 60) }
 
 // fail adds an error about a field.
 func (o *object) fail(field, format string, args ...any) {
