@@ -99,6 +99,10 @@ func checkPlugin(raw json.RawMessage) error {
 	if err := decodeJSON(raw, &p); err != nil {
 		return err
 	}
+	p = types.PluginConf{} // again as libcni reads it, for which the order of keys is that of their names
+	if err := decodeJSON(sortedKeys(raw), &p); err != nil {
+		return err
+	}
 	if p.Type == "" {
 		return errors.New("type is missing: name the plugin's binary")
 	}

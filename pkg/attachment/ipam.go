@@ -2,7 +2,6 @@ package attachment
 
 import (
 	"cmp"
-	"encoding/json"
 	"net/netip"
 	"path"
 	"slices"
@@ -61,8 +60,22 @@ type IPAMPlugin struct {
 	AddTime, DelTime time.Duration
 	// leases is the directory of the node that has the leases of each network, unless dataDir names another.
 	leases string
-	// sets reads the ranges. Those of a plugin without it are read in every spelling.
-	sets func(ipam json.RawMessage) [][]Range
+	// sets reads the ranges. Those of a plugin without it are read in each form that is known.
+	sets func(ipamKeys) [][]Range
+}
+
+// ipamKeys are the keys of the section.
+type ipamKeys struct {
+	IPAM
+	Range             // host-local's, at the top level
+	Ranges  [][]Range `json:"ranges"`
+	ipRange           // whereabouts', at the top level
+	IPRange []ipRange `json:"ipRanges"`
+}
+
+// ipRange is a range as whereabouts has it.
+type ipRange struct {
+	Range string `json:"range"`
 }
 
 // ipamPlugins has the IPAM plugins of which nadra knows more than the name. Add one here if its ranges count.
@@ -105,47 +118,30 @@ func (i IPAM) Prefixes() (out []netip.Prefix) {
 	return out
 }
 
-// ipamOf reads the section of a plugin.
-func ipamOf(raw json.RawMessage) (i IPAM) {
-	_ = json.Unmarshal(raw, &i)
-	if read := i.Plugin().sets; read != nil {
-		i.Sets = read(raw)
+// ipam returns what the keys mean.
+func (k ipamKeys) ipam() IPAM {
+	out := k.IPAM
+	if read := out.Plugin().sets; read != nil {
+		out.Sets = read(k)
 	} else {
-		i.Sets = slices.Concat(hostLocalSets(raw), whereaboutsSets(raw))
+		out.Sets = slices.Concat(hostLocalSets(k), whereaboutsSets(k))
 	}
-	return i
+	return out
 }
 
-// hostLocalSets reads both forms of host-local's ranges. A range at the top level comes first, as a set
+// hostLocalSets returns both forms of host-local's ranges. A range at the top level comes first, as a set
 // of its own.
-func hostLocalSets(raw json.RawMessage) [][]Range {
-	var ipam struct {
-		Range
-		Ranges [][]Range
+func hostLocalSets(k ipamKeys) [][]Range {
+	if k.Subnet != "" {
+		return append([][]Range{{k.Range}}, k.Ranges...)
 	}
-	switch {
-	case json.Unmarshal(raw, &ipam) != nil:
-		return nil
-	case ipam.Subnet != "":
-		return append([][]Range{{ipam.Range}}, ipam.Ranges...)
-	}
-	return ipam.Ranges
+	return k.Ranges
 }
 
-// whereaboutsSets reads both forms of whereabouts' ranges, each of which is a set. A range may be written as
+// whereaboutsSets returns both forms of whereabouts' ranges, each of which is a set. A range may be written as
 // first-last/bits.
-func whereaboutsSets(raw json.RawMessage) (out [][]Range) {
-	type ipRange struct {
-		Range string `json:"range"`
-	}
-	var ipam struct {
-		ipRange
-		Ranges []ipRange `json:"ipRanges"`
-	}
-	if json.Unmarshal(raw, &ipam) != nil {
-		return nil
-	}
-	for _, one := range append([]ipRange{ipam.ipRange}, ipam.Ranges...) {
+func whereaboutsSets(k ipamKeys) (out [][]Range) {
+	for _, one := range append([]ipRange{k.ipRange}, k.IPRange...) {
 		if one.Range != "" {
 			first, last, _ := strings.Cut(one.Range, "-")
 			out = append(out, []Range{{Subnet: strings.TrimSpace(cmp.Or(last, first))}})

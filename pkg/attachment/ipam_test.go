@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"testing"
+
+	"github.com/containernetworking/cni/libcni"
 )
 
 // TestMayRelease checks which DELs may release what another network of the sandbox has.
@@ -25,6 +27,8 @@ func TestMayRelease(t *testing.T) {
 		{"a range from a file", pool, ipam(`{"type":"whereabouts"}`), true},
 		{"a range that cannot be read", pool, ipam(`{"type":"whereabouts","range":"all"}`), true},
 		{"a configuration of one plugin", pool, `{"type":"macvlan","ipam":{"type":"whereabouts","range":"10.0.0.0/24"}}`, true},
+		{"a configuration of one plugin that has plugins, too", pool, `{"type":"macvlan","plugins":[],"ipam":{"type":"whereabouts","range":"10.0.0.0/24"}}`, true},
+		{"another spelling beside it", pool, `{"plugins":[{"type":"macvlan","ipam":{"type":"whereabouts","range":"10.0.0.0/24"},"IPAM":{}}]}`, true},
 		{"host-local", ipam(`{"type":"host-local","subnet":"10.0.0.0/24"}`), ipam(`{"type":"host-local","subnet":"10.0.0.0/24"}`), false},
 		{"host-local of the same range", pool, ipam(`{"type":"host-local","subnet":"10.0.0.0/24"}`), false},
 		{"no configuration", pool, `[`, false},
@@ -53,6 +57,7 @@ func TestIPAM(t *testing.T) {
 		{`{"type":"static","addresses":[{"address":"10.0.0.7/24"},{"address":"fd00::7/64"}]}`, "[]", "[10.0.0.7/24 fd00::7/64]", ""},
 		{`{"type":"dhcp","addresses":[{"address":"10.0.0.7/24"}]}`, "[]", "[]", ""},
 		{`{"type":"other","subnet":"10.0.0.0/24","range":"10.0.1.0/24"}`, "[10.0.0.0/24 10.0.1.0/24]", "[]", ""},
+		{`{"type":"other","subnet":"10.0.0.0/24","gateway":["10.0.0.1"],"ranges":["10.0.0.5-10.0.0.9"]}`, "[10.0.0.0/24]", "[]", ""},
 		{`{"type":7,"dataDir":"/d"}`, "[]", "[]", ""},
 		{`null`, "[]", "[]", ""},
 	} {
@@ -65,6 +70,34 @@ func TestIPAM(t *testing.T) {
 		}
 		if got := ipam.LeaseDir("lan"); got != tt.leases {
 			t.Errorf("%s: leases in %q, want %q", tt.config, got, tt.leases)
+		}
+	}
+}
+
+// TestPluginsOfSpellings checks that nadra reads of a configuration what libcni and the plugins read: no spelling of a
+// key by a tenant hides what runs.
+func TestPluginsOfSpellings(t *testing.T) {
+	for name, tt := range map[string]struct{ config, want string }{
+		"a key that folds to plugins": {`{"cniVersion":"1.0.0","plugins":[{"type":"macvlan","master":"eth1"}],"pluginſ":[{"type":"bridge"}]}`, "macvlan eth1 "},
+		"plugins in capitals":         {`{"cniVersion":"1.0.0","plugins":[{"type":"macvlan","master":"eth1"}],"PLUGINS":[]}`, "macvlan eth1 "},
+		"two sections ipam":           {`{"type":"macvlan","ipam":{"type":"whereabouts","range":"10.0.0.0/24"},"IPAM":{}}`, "macvlan  whereabouts"},
+		"an ipam that is hidden":      {`{"type":"bridge","ipam":{"type":"host-local","subnet":"10.0.0.0/28"},"IPAM":{"type":"dhcp"}}`, "bridge  host-local"},
+		"two types":                   {`{"type":"vlan","Type":"bridge","master":"lan0","vlanId":5}`, "vlan lan0 "},
+	} {
+		n, err := ParseNetwork(nad(tt.config))
+		if err != nil {
+			t.Fatal(err)
+		}
+		parsed, err := libcni.NetworkConfFromBytes(n.Conflist)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(n.Plugins) != len(parsed.Plugins) {
+			t.Fatalf("%s: %d plugins, and libcni runs %d", name, len(n.Plugins), len(parsed.Plugins))
+		}
+		p := n.Plugins[0]
+		if got := p.Type + " " + p.Master + " " + p.IPAM.Type; got != tt.want || p.Type != parsed.Plugins[0].Network.Type || p.IPAM.Type != parsed.Plugins[0].Network.IPAM.Type {
+			t.Errorf("%s: %q, want %q; libcni runs %+v", name, got, tt.want, parsed.Plugins[0].Network)
 		}
 	}
 }

@@ -33,8 +33,13 @@ func IsDefault(s nadv1.NetworkStatus) bool {
 	return s.Default || s.Interface == "eth0" || !strings.Contains(s.Name, "/")
 }
 
-// ShowsNetworks reports whether network-status has another network than the default one.
+// ShowsNetworks reports whether network-status has another network than the default one. If one is marked as that,
+// all others are networks, whatever their names: early versions of Multus wrote them without a namespace.
 func ShowsNetworks(pod *corev1.Pod) bool {
 	all, _ := StatusesOf(pod)
-	return slices.ContainsFunc(all, func(s nadv1.NetworkStatus) bool { return !IsDefault(s) })
+	isDefault := IsDefault
+	if slices.ContainsFunc(all, func(s nadv1.NetworkStatus) bool { return s.Default }) {
+		isDefault = func(s nadv1.NetworkStatus) bool { return s.Default }
+	}
+	return slices.ContainsFunc(all, func(s nadv1.NetworkStatus) bool { return !isDefault(s) })
 }

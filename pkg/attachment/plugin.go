@@ -30,38 +30,44 @@ type Plugin struct {
 	Once bool
 }
 
-// PluginsOf describes the plugins of a configuration, which other runtimes may have written without a list. It
-// returns none for one that is not valid JSON, whose plugins do not run.
+// PluginsOf describes the plugins of a configuration, which other runtimes may have written without a list: one with
+// a type is a single plugin, as for Multus. It returns none for one that is not valid JSON, whose plugins do not run.
+// It reads as libcni and the plugins do, so that no spelling of a key hides what runs: of a list exactly the key
+// "plugins", and of a plugin its keys in their order, each in whatever case.
 func PluginsOf(config json.RawMessage) (out []Plugin) {
-	var list struct {
-		Plugins []json.RawMessage `json:"plugins"`
-	}
-	if json.Unmarshal(config, &list) != nil {
+	var keys object
+	if json.Unmarshal(config, &keys) != nil {
 		return nil
 	}
-	if list.Plugins == nil {
-		list.Plugins = []json.RawMessage{config}
+	var single struct{ Type string }
+	_ = json.Unmarshal(config, &single)
+	var list []json.RawMessage
+	switch {
+	case single.Type != "":
+		list = append(list, config)
+	case json.Unmarshal(keys["plugins"], &list) != nil:
+		return nil
 	}
-	for _, raw := range list.Plugins {
-		out = append(out, describe(raw))
+	for _, raw := range list {
+		out = append(out, describe(sortedKeys(raw)))
 	}
 	return out
 }
 
-// describe reads the configuration of a plugin.
+// describe reads the configuration of a plugin, with sorted keys.
 func describe(raw json.RawMessage) Plugin {
 	var keys object
 	_ = json.Unmarshal(raw, &keys)
 	var conf struct {
 		Type         string          `json:"type"`
-		IPAM         json.RawMessage `json:"ipam"`
+		IPAM         ipamKeys        `json:"ipam"`
 		Capabilities map[string]bool `json:"capabilities"`
 		AddRoutes    []route         `json:"addroutes"`
 	}
 	_ = json.Unmarshal(raw, &conf)
 	p := Plugin{
 		Type:   conf.Type,
-		IPAM:   ipamOf(conf.IPAM),
+		IPAM:   conf.IPAM.ipam(),
 		Master: masterOf(conf.Type, keys),
 		Mode:   text(keys, "mode"),
 		MAC:    text(keys, "mac"),
