@@ -30,25 +30,20 @@ type Plugin struct {
 	Once bool
 }
 
-// PluginsOf describes the plugins of a configuration, which other runtimes may have written without a list: one with
-// a type is a single plugin, as for Multus. It returns none for one that is not valid JSON, whose plugins do not run.
-// It reads as libcni and the plugins do, so that no spelling of a key hides what runs: of a list exactly the key
-// "plugins", and of a plugin its keys in their order, each in whatever case.
+// PluginsOf describes the plugins of a configuration, which other runtimes may have written without a list. It
+// returns none for one that conflistOf refuses, whose plugins do not run. It reads as libcni and the plugins do, so
+// that no spelling of a key hides what runs: of a list exactly the key "plugins", and of a plugin its keys in their
+// order, each in whatever case.
 func PluginsOf(config json.RawMessage) (out []Plugin) {
-	var keys object
-	if json.Unmarshal(config, &keys) != nil {
+	list, err := conflistOf(config)
+	if err != nil {
 		return nil
 	}
-	var single struct{ Type string }
-	_ = json.Unmarshal(config, &single)
-	var list []json.RawMessage
-	switch {
-	case single.Type != "":
-		list = append(list, config)
-	case json.Unmarshal(keys["plugins"], &list) != nil:
+	var plugins []json.RawMessage
+	if json.Unmarshal(list["plugins"], &plugins) != nil {
 		return nil
 	}
-	for _, raw := range list {
+	for _, raw := range plugins {
 		out = append(out, describe(sortedKeys(raw)))
 	}
 	return out

@@ -30,7 +30,8 @@ type network struct {
 	// binaries and masters are the plugins and interfaces that a node must have, each once.
 	binaries, masters []string
 	// localRanges are the masters on which each node hands out addresses. routes are the destinations of the
-	// routes that it adds, by its IPAM plugin or by route-override, without default routes. fixed is set if each pod gets the same addresses.
+	// routes that it adds, by its IPAM plugin or by route-override, without default routes. fixed is set if each
+	// pod gets the same addresses.
 	localRanges []string
 	routes      []netip.Prefix
 	fixed       bool
