@@ -76,10 +76,6 @@ type Pod struct {
 	// Disposable is true if nobody misses the pod: it is being deleted, or is a canary that an interrupted
 	// command left behind.
 	Disposable bool
-	// Tolerates is true if no taint keeps the pod off a node.
-	Tolerates bool
-	// LocalData is true if the pod has an emptyDir on the node's disk.
-	LocalData bool
 	// Nadra is true if nadra attached the pod's networks by claims.
 	Nadra bool
 	// Unclaimed is true if nadra attaches them without a claim for networks, as attachment.AttacherOf decides.
