@@ -97,6 +97,21 @@ func TestOrderOfSteps(t *testing.T) {
 	}
 }
 
+// The last one of the plan goes back first, and what is back already does not.
+func TestBackwards(t *testing.T) {
+	on, back := &Move{Direction: ToNadra, Step: Verify}, &Move{Direction: ToMultus, Step: Recover}
+	s := NewState()
+	s.Nodes = map[string]*Move{"a": on, "b": on, "c": back, "gone": on}
+	s.Rollouts = map[string]*Move{"x": {Direction: ToMultus, Step: Compare}, "y": on, "z": {Direction: ToMultus, Step: Record}}
+	waves := []Wave{{Nodes: []NodeShare{{Name: "b"}}, Namespaces: []string{"z"}}, {Nodes: []NodeShare{{Name: "c"}, {Name: "a"}}, Namespaces: []string{"y", "x"}}}
+	if got := s.backwards(&Plan{Waves: waves}); !slices.Equal(got, []string{"a", "b", "gone"}) {
+		t.Errorf("nodes %q", got)
+	}
+	if got := s.backwards(&Plan{Waves: waves, BesideMultus: true}); !slices.Equal(got, []string{"y", "z"}) {
+		t.Errorf("namespaces %q", got)
+	}
+}
+
 func TestStateForms(t *testing.T) {
 	s := NewState()
 	s.Phase, s.Reason = Stopped, "node b: inspect: after 5m: …"
