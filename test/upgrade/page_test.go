@@ -43,7 +43,8 @@ func (f *fixture) write(text string) { f.page.text.WriteString(text + "\n\n") }
 const pageHead = `# A move, from its first to its last command
 
 Two nodes move from Multus' thick daemon to nadra, and nadra is removed in the end. Each command is shown with what it printed on a real
-cluster. Between the commands the nodes also moved back and forth, pods were recreated, and the upgrade was interrupted and resumed. [How do I move a cluster?](upgrade.md) explains the commands.
+cluster. Between the commands the nodes also moved back and forth, pods were recreated, and the upgrade was interrupted and resumed.
+[How do I move a cluster?](upgrade.md) explains the commands.
 
 `
 
