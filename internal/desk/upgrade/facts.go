@@ -143,8 +143,8 @@ type Multus struct {
 // podsOn returns the pods of a node whose networks Multus attached.
 func (f *Facts) podsOn(node string) []Pod { return f.Disturbed(node, ToNadra) }
 
-// Disturbed returns the pods that leave a node when it moves: the pods whose
-// networks its present owner attached.
+// Disturbed returns the pods that the move of a node concerns: those whose networks its
+// present owner attached. nadra adopts those of Multus; its own, by claims, are evicted.
 func (f *Facts) Disturbed(node string, direction Direction) []Pod {
 	var out []Pod
 	for _, p := range f.Pods {

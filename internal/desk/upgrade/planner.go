@@ -75,8 +75,8 @@ func (p *planner) divide() (movers []Node, left []LeftNode) {
 	return movers, left
 }
 
-// inOrder sorts nodes: those of Options.First at the front, then those whose move
-// disturbs the fewest pods, with the nodes of a failure domain together.
+// inOrder sorts nodes: those of Options.First at the front, then those with the fewest
+// pods that Multus attached, with the nodes of a failure domain together.
 func (p *planner) inOrder(nodes []Node) []Node {
 	weight, domains := map[string]int{}, map[string]int{}
 	for _, n := range nodes {
