@@ -42,10 +42,10 @@ func TestAdopt(t *testing.T) {
 	plan := f.file("plan.yaml", f.nadra("upgrade", "plan"))
 	first, second := f.order(plan)
 	summary := f.nadra("upgrade", "plan", "--from", plan, "-o", "markdown")
-	if want := fmt.Sprintf("0 pods evicted, %d pods adopted", len(pods)); !strings.Contains(summary, want) {
+	if want := fmt.Sprintf("1 namespace; %d pods adopted", len(pods)); !strings.Contains(summary, want) {
 		t.Errorf("the plan has not %q:\n%s", want, summary)
 	}
-	points := f.points(false, first, second)
+	points := f.points(first, second)
 	f.runUntil(points[0], unix.SIGKILL, "run", "-f", plan, "--yes")
 	same("after an upgrade that was killed")
 	f.killDrivers()

@@ -41,7 +41,7 @@ func (f *fixture) order(plan string) (first, second string) {
 	f.Must(err)
 	p, err := upgrade.ParsePlan(text)
 	f.Must(err)
-	names := p.NodeNames()
+	names := p.Movers(p.Waves...)
 	if len(p.Waves) != 2 || len(names) != 2 || !slices.Equal(p.Waves[1].Namespaces, []string{namespace}) {
 		f.Fatalf("the plan has waves %+v, want one node and then the other with namespace %s", p.Waves, namespace)
 	}
@@ -136,23 +136,23 @@ func (f *fixture) file(name, content string) string {
 	return path
 }
 
-// points returns three random moments of the move, in order. Each is the progress message
+// points returns two random moments of the move, in order. Each is the progress message
 // of a finished step of a node, and those of all later steps: a step of some milliseconds may be
 // done before the signal of the moment before it arrives, and then no later command prints it.
 // The last two steps are excluded, because nothing is left to interrupt after them.
-func (f *fixture) points(drains bool, nodes ...string) [][]string {
+func (f *fixture) points(nodes ...string) [][]string {
 	f.Helper()
 	seed := f.seed()
 	var all []string
 	for _, node := range nodes {
-		for _, step := range upgrade.StepsOf(upgrade.ToNadra, drains) {
+		for _, step := range upgrade.NodeSteps[upgrade.ToNadra] {
 			all = append(all, fmt.Sprintf("node %s: %s (", node, step))
 		}
 	}
-	at := rand.New(rand.NewPCG(seed, 0)).Perm(len(all) - 2)[:3]
+	at := rand.New(rand.NewPCG(seed, 0)).Perm(len(all) - 2)[:2]
 	slices.Sort(at)
-	f.Logf("the upgrade is ended after %q; again with UPGRADE_SEED=%d", []string{all[at[0]], all[at[1]], all[at[2]]}, seed)
-	return [][]string{all[at[0]:], all[at[1]:], all[at[2]:]}
+	f.Logf("the upgrade is ended after %q; again with UPGRADE_SEED=%d", []string{all[at[0]], all[at[1]]}, seed)
+	return [][]string{all[at[0]:], all[at[1]:]}
 }
 
 // seed returns the seed of what a test chooses at random: that of UPGRADE_SEED, or a new one.
@@ -271,18 +271,19 @@ const files = `for f in /var/lib/cni/networks/*/*.*.*.* /var/lib/cni/results/* /
 case $f in *-eth0) continue;; esac
 [ -f $f ] && echo $f $(head -n 1 $f | tr -d '\r' | cut -c 1-64); done; true`
 
-// clean replaces pods, and waits until the old ones have left nothing.
+// clean has all pods with networks recreated, and waits until the old ones have left nothing.
 func (f *fixture) clean(owner string, nodes ...string) {
 	f.Helper()
-	f.replaced()
+	f.Kubectl("-n", namespace, "delete", "pods", "-l", "app!=plain", "--timeout=60s")
 	f.served(owner, nodes...)
 	f.nothingLeft()
 }
 
-// replaced deletes pods of each kind of workload, which recreate them.
-func (f *fixture) replaced() {
+// deleted deletes pods of some workloads, which recreate them. It does not wait for their end: on a node that is between the
+// two, their networks may be detached only when the upgrade goes on.
+func (f *fixture) deleted(apps string) {
 	f.Helper()
-	f.Kubectl("-n", namespace, "delete", "pods", "-l", "app in (smf, upf, csrx, samplepod)", "--timeout=60s")
+	f.Kubectl("-n", namespace, "delete", "pods", "-l", "app in ("+apps+")", "--wait=false")
 }
 
 // nothingLeft waits until no node has files of a sandbox that is gone.

@@ -76,7 +76,7 @@ func (m *matrix) planOf(node string) string {
 	p, err := upgrade.ParsePlan([]byte(m.nadra("upgrade", "plan", "--first", node)))
 	m.Must(err)
 	p.Waves = p.Waves[:1]
-	if names := p.NodeNames(); len(names) != 1 || names[0] != node || len(p.Waves[0].Namespaces) > 0 {
+	if names := p.Movers(p.Waves...); len(names) != 1 || names[0] != node || len(p.Waves[0].Namespaces) > 0 {
 		m.Fatalf("the first wave is %+v, want %s alone", p.Waves[0], node)
 	}
 	text, err := p.JSON()
@@ -112,7 +112,7 @@ func (m *matrix) stop(node string) {
 
 // textBefore returns the text that run prints before it takes a step.
 func (m *matrix) textBefore(step upgrade.Step) string {
-	steps := upgrade.StepsOf(upgrade.ToNadra, false)
+	steps := upgrade.NodeSteps[upgrade.ToNadra]
 	for i := range steps {
 		if i > 0 && steps[i] == step {
 			return fmt.Sprintf("node %s: %s (", m.moves, steps[i-1])

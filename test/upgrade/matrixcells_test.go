@@ -36,7 +36,7 @@ func (c cell) String() string { return fmt.Sprintf("%s in %s, %s", c.fault, c.st
 func allCells() []cell {
 	var out []cell
 	for _, fault := range faults {
-		for i, step := range upgrade.StepsOf(upgrade.ToNadra, false) {
+		for i, step := range upgrade.NodeSteps[upgrade.ToNadra] {
 			out = append(out, cell{fault, step, resume}, cell{fault, step, []ending{rollBack, rollBackAll}[i%2]})
 		}
 	}
@@ -55,7 +55,7 @@ func someCells(seed uint64) []cell {
 	dropped := random.IntN(2)
 	out = slices.Delete(out, dropped, dropped+1)
 	for i, at := range random.Perm(len(out)) {
-		out[i].step = upgrade.StepsOf(upgrade.ToNadra, false)[at]
+		out[i].step = upgrade.NodeSteps[upgrade.ToNadra][at]
 	}
 	return out
 }

@@ -43,8 +43,8 @@ func (f *fixture) write(text string) { f.page.text.WriteString(text + "\n\n") }
 const pageHead = `# A move, from its first to its last command
 
 Two nodes move from Multus' thick daemon to nadra, and nadra is removed in the end. Each command is shown with what it printed on a real
-cluster. The plan has --drain, so that pods are recreated; without it, they run on. Between the commands the nodes also moved back and forth, and the
-upgrade was interrupted and resumed. [How do I move a cluster?](upgrade.md) explains the commands.
+cluster. Between the commands the nodes also moved back and forth, pods were recreated, and the upgrade was interrupted and resumed.
+[How do I move a cluster?](upgrade.md) explains the commands.
 
 `
 
@@ -76,6 +76,7 @@ var varying = []struct {
 	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`), "TIME"},
 	{regexp.MustCompile(`(?m)^NADRA-4(04|24) .*\n`), ""}, // on another node, another address
 	{regexp.MustCompile(`\d+ expected\.`), "N expected."},
+	{regexp.MustCompile(`\d+ pods still have (.*), of \d+ workloads; the oldest is \d+ minutes? old`), "N pods still have $1"},
 	{regexp.MustCompile(`(?m)^Looked at \d+ objects.*\n`), ""},   // with ReplicaSets and classes that come and go
 	{regexp.MustCompile(`(?m)^Kept \d+ objects? .*\n`), ""},      // how old it is
 	{regexp.MustCompile(`(?m)^deleted ResourceClaim.*\n`), ""},   // the controller may have been first

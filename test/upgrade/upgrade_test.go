@@ -18,9 +18,9 @@ import (
 
 const namespace = "core"
 
-// TestUpgrade moves a cluster to nadra by a plan, with a process that is killed several
-// times, and compares the pods with a snapshot. Then it rolls back a node, a workload and a
-// namespace, moves them again, rolls back everything, moves it again and removes Multus,
+// TestUpgrade moves a cluster to nadra by a plan, with a process that is killed and then interrupted, while pods are
+// deleted. It recreates the pods, so that nadra attaches them by claims, and compares them with a snapshot. Then it rolls
+// back a node, a workload and a namespace, moves them again, rolls back everything, moves it again and removes Multus,
 // and in the end nadra. Pods that are deleted at any of these stages must leave nothing.
 func TestUpgrade(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 28*time.Minute)
@@ -37,7 +37,7 @@ func TestUpgrade(t *testing.T) {
 	f.shown("scan", "-n", namespace)
 	before := f.file("before.json", f.nadra("snapshot", "-A", "--probe"))
 
-	plan := f.file("plan.yaml", f.nadra("upgrade", "plan", "--drain"))
+	plan := f.file("plan.yaml", f.nadra("upgrade", "plan"))
 	first, second := f.order(plan)
 	f.page.names = strings.NewReplacer(before, "before.json", first, "node-a", second, "node-b")
 	f.nadra("upgrade", "run", "-f", plan, "--dry-run=client")
@@ -45,17 +45,18 @@ func TestUpgrade(t *testing.T) {
 	f.served(v1alpha1.OwnerMultus, f.nodes()...) // nothing was changed by these
 
 	// Killed by SIGKILL, and interrupted.
-	points := f.points(true, first, second)
+	points := f.points(first, second)
 	f.runUntil(points[0], unix.SIGKILL, "run", "-f", plan, "--yes")
+	f.deleted("smf, upf") // while a node may be between the two
 	f.runUntil(points[1], unix.SIGINT, "resume", "--yes")
-	f.replaced()
-	f.nothingLeft() // of pods that are deleted while a node is between the two
-	f.runUntil(points[2], unix.SIGKILL, "resume", "--yes")
+	f.deleted("csrx, samplepod")
 	f.nadra("upgrade", "resume", "--yes")
-	f.write("After `kubectl nadra upgrade plan --drain` and `upgrade run`:")
+	f.write("After `kubectl nadra upgrade plan` and `upgrade run`, all pods run on:")
 	f.shown("upgrade", "status")
-	f.served(v1alpha1.OwnerNadra, f.nodes()...)
+	f.served("") // whoever attached their networks
+	f.write("The pods are recreated, so that each has its claim:")
 	f.clean(v1alpha1.OwnerNadra, f.nodes()...)
+	f.shown("upgrade", "status")
 	f.write("Has a pod lost something since the snapshot?")
 	f.shown("verify", "--against", before, "--probe")
 
@@ -75,7 +76,7 @@ func TestUpgrade(t *testing.T) {
 	f.served(v1alpha1.OwnerMultus, first)
 	f.givenBack(namespace)
 	f.nadra("upgrade", "run", "-f", plan, "--yes")
-	f.served(v1alpha1.OwnerNadra, f.nodes()...)
+	f.clean(v1alpha1.OwnerNadra, f.nodes()...)
 
 	f.nadra("upgrade", "rollback", "--all", "--yes")
 	f.Log(f.nadra("upgrade", "status"))
@@ -91,7 +92,7 @@ func TestUpgrade(t *testing.T) {
 
 	f.refused(string(upgrade.CodePodOfMultus), "upgrade", "finish", "--remove-multus", "--yes")
 	f.nadra("upgrade", "run", "-f", plan, "--yes")
-	f.served(v1alpha1.OwnerNadra, f.nodes()...)
+	f.served("")
 	f.refused(string(upgrade.CodeDefault), "upgrade", "finish", "--remove-multus", "--yes") // the controller leaves pods to Multus
 	f.makeDefault()
 	f.refused("--default-owner=nadra", "upgrade", "rollback", "--all", "--yes") // pods would come back as nadra's
@@ -108,7 +109,11 @@ func TestUpgrade(t *testing.T) {
 	f.Kubectl("-n", namespace, "rollout", "restart", "deployment/smf", "daemonset/probe")
 	f.Kubectl("-n", namespace, "rollout", "status", "deployment/smf", "--timeout=60s")
 	f.Kubectl("-n", namespace, "rollout", "status", "daemonset/probe", "--timeout=60s")
-	f.served(v1alpha1.OwnerNadra, f.nodes()...)
+	for _, p := range f.running() {
+		if slices.Contains([]string{"smf", "probe"}, p.Labels["app"]) && p.DeletionTimestamp == nil && len(p.Spec.ResourceClaims) == 0 {
+			t.Errorf("pod %s has no claim after the restart of its workload", p.Name)
+		}
+	}
 	f.clean(v1alpha1.OwnerNadra, f.nodes()...)
 	f.Log(f.nadra("verify", "--against", before, "--probe"))
 	f.leave()

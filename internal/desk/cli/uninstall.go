@@ -51,7 +51,6 @@ func (a *app) uninstall() *cobra.Command {
 	o.dryRun.addFlag(flags, "client prints what would be deleted, and server has the API server check it, too; nothing is deleted", dryClient, dryServer)
 	flags.BoolVarP(&o.yes, "yes", "y", false, "do not ask for confirmation")
 	flags.DurationVar(&o.gateTimeout, "gate-timeout", defaultGate, "time limit for each wait")
-	o.drainTimeout = defaultGate // not a flag: nothing is drained
 	return command
 }
 

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -17,14 +16,13 @@ import (
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-const upgradePlanHelp = `Plan the waves in which nodes and namespaces move, with the pods that are evicted and
+const upgradePlanHelp = `Plan the waves in which nodes and namespaces move, with the pods that nadra adopts and
 the obstacles. It only reads.
 
-The first wave has no namespace and one node: the one whose move disturbs the fewest
-pods. Every other wave has nodes of one failure domain, up to --max-unavailable, and
-never two nodes whose pods a PodDisruptionBudget protects from eviction at the same
-time. Namespaces follow, those with few pods first, so that nadra never serves a
-greater share of the pods than of the nodes.
+The first wave has no namespace and one node: the one with the fewest pods with
+networks. Every other wave has nodes of one failure domain, up to --max-unavailable.
+Namespaces follow, those with few pods first, so that nadra never serves a greater
+share of the pods than of the nodes.
 
 Beside Multus on one node, no node moves. The plan then has the namespaces in waves, with
 the workloads that a rollout restarts, and the pods that nadra serves from their next
@@ -67,7 +65,6 @@ func (a *app) upgradePlan() *cobra.Command {
 	flags.StringSliceVar(&o.First, "first", nil, "nodes of the first waves, in this order; beside Multus, namespaces")
 	flags.StringSliceVar(&o.Exclude, "exclude", nil, "nodes that stay with Multus; beside Multus, namespaces")
 	flags.StringVar(&o.DomainLabel, "domain-label", corev1.LabelTopologyZone, "node label whose values are failure domains")
-	flags.BoolVar(&o.Drain, "drain", false, "evict the pods with networks of Multus from each node; otherwise nadra adopts them, and no pod is touched")
 	flags.StringSliceVar(&o.multus, "multus", nil, "NAMESPACE/NAME of Multus' DaemonSets (default those that are recognized)")
 	flags.BoolVar(&o.beside, "beside-multus", false, "plan for nadra beside Multus on one node, before nadra is installed so; otherwise the flags of the installed nadra say it")
 	flags.StringVar(&o.from, "from", "", "file with a plan, to check and to write in another format")
@@ -155,9 +152,6 @@ func (o *planOptions) checkNames(f upgrade.Facts) error {
 	}
 	kind := "node"
 	if f.BesideMultus {
-		if o.Drain {
-			return errors.New("--drain is for nodes that move, and beside Multus none does: leave it out")
-		}
 		known, kind = func(name string) bool { return slices.Contains(namespacesWithNetworks(f), name) }, "namespace with networks"
 	}
 	for _, list := range []struct {

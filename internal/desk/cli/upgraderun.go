@@ -29,10 +29,6 @@ adopts these networks, canaries test the networks, and the node is uncordoned. P
 on: none is evicted or restarted. At the end of a wave, as many pods must be ready as
 before.
 
-With --drain, or a plan that says so, the pods with networks of Multus are evicted
-instead, within their PodDisruptionBudgets, and get their networks from nadra when they
-start again.
-
 Beside Multus on one node, no node changes. For each namespace of the wave, canaries
 test its networks; then nadra becomes its owner, its Deployments, StatefulSets and
 DaemonSets are restarted by a rollout, one after the other, and a snapshot of its pods
@@ -77,11 +73,15 @@ func (o *runFlags) add(flags *pflag.FlagSet) {
 	o.addStateNamespace(flags)
 	flags.StringVar(&o.confDir, "cni-conf-dir", "", "directory of CNI configurations of the nodes' container runtimes (default that of the driver's --cni-conf-dir)")
 	o.dryRun.addFlag(flags, "client prints what would be done, and server has the API server check the changes, too; none is made", dryClient, dryServer)
-	flags.BoolVar(&o.force, "force", false, "delete pods that no controller recreates")
 	flags.BoolVarP(&o.yes, "yes", "y", false, "do not ask for confirmation")
 	flags.BoolVar(&o.noCanary, "no-canary", false, "do not test networks by canaries on a node that has moved")
-	flags.DurationVar(&o.drainTimeout, "drain-timeout", 10*time.Minute, "time limit for draining a node")
-	flags.DurationVar(&o.gateTimeout, "gate-timeout", defaultGate, "time limit for each other wait")
+	flags.DurationVar(&o.gateTimeout, "gate-timeout", defaultGate, "time limit for each wait")
+}
+
+// addDrain adds the flags of commands that move nodes and namespaces back to Multus.
+func (o *runFlags) addDrain(flags *pflag.FlagSet) {
+	flags.BoolVar(&o.force, "force", false, "in a rollback, delete pods that no controller recreates")
+	flags.DurationVar(&o.drainTimeout, "drain-timeout", 10*time.Minute, "in a rollback, time limit for the eviction of the pods of a node or namespace")
 }
 
 // addStateNamespace adds --state-namespace.
@@ -91,10 +91,18 @@ func (o *runFlags) addStateNamespace(flags *pflag.FlagSet) {
 
 // check rejects invalid values.
 func (o *runFlags) check() error {
-	if o.drainTimeout <= 0 || o.gateTimeout <= 0 {
-		return fmt.Errorf("--drain-timeout is %s and --gate-timeout is %s: both must be more than zero", o.drainTimeout, o.gateTimeout)
+	if o.gateTimeout <= 0 {
+		return fmt.Errorf("--gate-timeout is %s: it must be more than zero", o.gateTimeout)
 	}
 	return o.nodes.check()
+}
+
+// checkDrain rejects invalid values, also of the flags of addDrain.
+func (o *runFlags) checkDrain() error {
+	if o.drainTimeout <= 0 {
+		return fmt.Errorf("--drain-timeout is %s: it must be more than zero", o.drainTimeout)
+	}
+	return o.check()
 }
 
 // store returns the store of the upgrade's state in the cluster.
@@ -213,7 +221,6 @@ func identity() string {
 func (a *app) upgradeRun() *cobra.Command {
 	o := &runFlags{app: a}
 	var file, wave string
-	var drain bool
 	command := &cobra.Command{
 		Use:     "run",
 		Short:   "Run a plan, one wave at a time",
@@ -224,17 +231,16 @@ func (a *app) upgradeRun() *cobra.Command {
 			if file == "" {
 				return errors.New("-f is required: kubectl nadra upgrade plan > plan.yaml writes a plan")
 			}
-			return o.run(command.Context(), file, wave, drain)
+			return o.run(command.Context(), file, wave)
 		},
 	}
 	o.add(command.Flags())
 	command.Flags().StringVarP(&file, "filename", "f", "", "file with the plan")
 	command.Flags().StringVar(&wave, "wave", "", "stop after this wave")
-	command.Flags().BoolVar(&drain, "drain", false, "evict the pods with networks of Multus from each node, as a plan with drain: true does; otherwise nadra adopts them")
 	return command
 }
 
-func (o *runFlags) run(ctx context.Context, file, wave string, drain bool) error {
+func (o *runFlags) run(ctx context.Context, file, wave string) error {
 	if err := o.check(); err != nil {
 		return err
 	}
@@ -242,10 +248,6 @@ func (o *runFlags) run(ctx context.Context, file, wave string, drain bool) error
 	if err != nil {
 		return err
 	}
-	if drain && plan.BesideMultus {
-		return errors.New("--drain is for nodes that move, and beside Multus none does: leave it out")
-	}
-	plan.Drain = plan.Drain || drain
 	if wave != "" && !slices.ContainsFunc(plan.Waves, func(w upgrade.Wave) bool { return w.Name == wave }) {
 		return fmt.Errorf("reading --wave: the plan has no wave %q", wave)
 	}
@@ -291,9 +293,7 @@ func (o *runFlags) refuseBlocked(ctx context.Context, plan *upgrade.Plan) error 
 		return err
 	}
 	now := upgrade.Check(plan, facts)
-	blocked := slices.DeleteFunc(now, func(p translate.Finding) bool {
-		return p.Severity != translate.Blocker || o.force && p.Code == upgrade.CodeBare
-	})
+	blocked := slices.DeleteFunc(now, func(p translate.Finding) bool { return p.Severity != translate.Blocker })
 	if len(blocked) == 0 {
 		return nil
 	}

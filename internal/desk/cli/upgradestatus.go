@@ -97,12 +97,13 @@ func (a *app) upgradeResume() *cobra.Command {
 		RunE:    func(command *cobra.Command, _ []string) error { return o.resume(command.Context()) },
 	}
 	o.add(command.Flags())
+	o.addDrain(command.Flags())
 	return command
 }
 
 // resume continues an upgrade or a rollback.
 func (o *runFlags) resume(ctx context.Context) error {
-	if err := o.check(); err != nil {
+	if err := o.checkDrain(); err != nil {
 		return err
 	}
 	store, err := o.store()
@@ -166,6 +167,7 @@ func (a *app) upgradeRollback() *cobra.Command {
 		},
 	}
 	o.add(command.Flags())
+	o.addDrain(command.Flags())
 	command.Flags().StringVar(&node, "node", "", "node to roll back")
 	command.Flags().StringVar(&pod, "pod", "", "NAMESPACE/NAME of a pod whose workload to roll back")
 	command.Flags().BoolVar(&all, "all", false, "roll everything back")
@@ -195,7 +197,7 @@ func (o *runFlags) target(node, pod string, all bool) (string, error) {
 
 // rollBack rolls a target back.
 func (o *runFlags) rollBack(ctx context.Context, target string) error {
-	if err := o.check(); err != nil {
+	if err := o.checkDrain(); err != nil {
 		return err
 	}
 	if err := o.confirm("Roll back " + target + "?"); err != nil {

@@ -12,8 +12,8 @@ import (
 func TestUpgradeStatusBesideMultus(t *testing.T) {
 	plan := &upgrade.Plan{BesideMultus: true, Waves: []upgrade.Wave{{Name: "wave-1", Namespaces: []string{"shop"}}, {Name: "wave-2", Namespaces: []string{"ran"}}}}
 	state := upgrade.NewState()
-	state.Rollouts["shop"] = &upgrade.RolloutState{Direction: upgrade.ToNadra, Step: upgrade.Compare}
-	state.Rollouts["ran"] = &upgrade.RolloutState{Direction: upgrade.ToNadra, Step: upgrade.Label}
+	state.Rollouts["shop"] = &upgrade.Move{Direction: upgrade.ToNadra, Step: upgrade.Compare}
+	state.Rollouts["ran"] = &upgrade.Move{Direction: upgrade.ToNadra, Step: upgrade.Label}
 	var table strings.Builder
 	if err := Upgrade.Write(&table, "table", NewUpgradeStatus(plan, state, nil, time.Time{})); err != nil {
 		t.Fatal(err)

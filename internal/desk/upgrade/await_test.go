@@ -77,10 +77,10 @@ func TestEveryRequestOutlastsARestart(t *testing.T) {
 				fail--
 				return fail >= 0, nil, errRefused
 			})
-			if err := run.step(t.Context(), "n1", ToNadra, Cordon); err != nil {
+			if err := run.nodeMoves.step(t.Context(), "n1", ToNadra, Cordon); err != nil {
 				t.Fatal(err)
 			}
-			if err := run.step(t.Context(), "n1", ToNadra, Unconfigure); err != nil {
+			if err := run.nodeMoves.step(t.Context(), "n1", ToNadra, Unconfigure); err != nil {
 				t.Fatal(err)
 			}
 			if said := strings.Join(w.progress, "\n"); !strings.Contains(said, "API server") {
@@ -97,7 +97,7 @@ func TestLeaseLost(t *testing.T) {
 	j := newRun(w.runner, w.plan, state).journal
 	ctx, cancel := context.WithCancelCause(t.Context())
 	err := j.record(ctx, Running, func(ctx context.Context) (Phase, error) {
-		state.Nodes["n1"] = &NodeState{Direction: ToNadra}
+		state.Nodes["n1"] = &Move{Direction: ToNadra}
 		cancel(errLost)
 		return "", ctx.Err()
 	})
@@ -156,7 +156,7 @@ func TestVerifyNeedsTheDriver(t *testing.T) {
 	called := false
 	w.runner.Verify = func(context.Context, string) error { called = true; return nil }
 	steps := newRun(w.runner, w.plan, NewState()).steps
-	err := steps.verify(t.Context(), "n1", &NodeState{Direction: ToNadra})
+	err := steps.verify(t.Context(), "n1", &Move{Direction: ToNadra})
 	if reason.Of(err) != reason.DriverNotServing || called {
 		t.Errorf("error %v, canaries ran: %t", err, called)
 	}
@@ -189,7 +189,7 @@ func TestReleaseWaitsForTheDriver(t *testing.T) {
 					})
 				}
 				steps := newRun(w.runner, w.plan, NewState()).steps
-				if err := steps.release(t.Context(), "n1", &NodeState{Direction: ToMultus}); err != nil {
+				if err := steps.release(t.Context(), "n1", &Move{Direction: ToMultus}); err != nil {
 					t.Fatal(err)
 				}
 				took, said := time.Since(began), strings.Join(w.progress, " ")

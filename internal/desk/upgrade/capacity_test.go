@@ -50,19 +50,19 @@ func TestOverdue(t *testing.T) {
 		{Name: "wave-2", Nodes: []NodeShare{{Name: "b"}, {Name: "c"}}, Namespaces: []string{"core"}},
 		{Name: "wave-3", Nodes: []NodeShare{{Name: "d"}}, Namespaces: []string{"ran"}},
 	}}
-	moved := &NodeState{Direction: ToNadra, Step: Recover}
-	back := &NodeState{Direction: ToMultus, Step: Recover}
+	moved := &Move{Direction: ToNadra, Step: Recover}
+	back := &Move{Direction: ToMultus, Step: Recover}
 	for name, tt := range map[string]struct {
-		nodes map[string]*NodeState
+		nodes map[string]*Move
 		upTo  string
 		want  []int
 	}{
 		"not started":                     {nil, "", nil},
-		"the first node is rolled back":   {map[string]*NodeState{"a": back, "b": moved, "c": moved}, "", []int{1}},
-		"up to the first wave":            {map[string]*NodeState{"a": back, "b": moved, "c": moved}, "wave-1", nil},
-		"a node of the second wave, too":  {map[string]*NodeState{"a": moved, "b": moved, "c": back, "d": moved}, "", []int{0, 2}},
-		"a node of the second wave moves": {map[string]*NodeState{"b": moved, "c": {Direction: ToNadra, Step: Verify}}, "", nil},
-		"all nodes have moved":            {map[string]*NodeState{"a": moved, "b": moved, "c": moved, "d": moved}, "wave-3", []int{0, 1, 2}},
+		"the first node is rolled back":   {map[string]*Move{"a": back, "b": moved, "c": moved}, "", []int{1}},
+		"up to the first wave":            {map[string]*Move{"a": back, "b": moved, "c": moved}, "wave-1", nil},
+		"a node of the second wave, too":  {map[string]*Move{"a": moved, "b": moved, "c": back, "d": moved}, "", []int{0, 2}},
+		"a node of the second wave moves": {map[string]*Move{"b": moved, "c": {Direction: ToNadra, Step: Verify}}, "", nil},
+		"all nodes have moved":            {map[string]*Move{"a": moved, "b": moved, "c": moved, "d": moved}, "wave-3", []int{0, 1, 2}},
 	} {
 		s := NewState()
 		for name, n := range tt.nodes {

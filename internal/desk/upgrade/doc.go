@@ -4,7 +4,8 @@
 package upgrade
 
 // APIVersion is the API version of plans and of their state in the cluster.
-// Fields are added within a version, never renamed or removed.
+// Fields are added within a version, never renamed. One that is removed is ignored, or refused by its name if that
+// would change what is done.
 const APIVersion = "nadra.dev/v1alpha1"
 
 // PlanKind is the kind of Plan.

@@ -56,9 +56,6 @@ func (e *evictor) evictAll(ctx context.Context, where string, left func(*Facts) 
 // evict evicts a pod. If a PodDisruptionBudget blocks the eviction, it returns its
 // message.
 func (e *evictor) evict(ctx context.Context, p Pod) (blocked string, err error) {
-	if p.Static {
-		return "", reason.Errorf(reason.StaticPod, "pod %s is static: remove its file from the node, or its annotation", p)
-	}
 	if p.IsBare() && !e.force {
 		return "", reason.Errorf(reason.PodNotRecreated, "nothing recreates pod %s: delete it, or use --force", p)
 	}

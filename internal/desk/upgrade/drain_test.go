@@ -31,9 +31,9 @@ func TestDrainOfPodsThatNobodyMisses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := pod("p", "")
 			tt.change(p)
-			w := newWorld(t, p)
+			w := newWorld(t, claimed(p)...)
 			w.runner.DrainTimeout = 10 * time.Second
-			err := newRun(w.runner, w.plan, NewState()).steps.drain(t.Context(), "n1", &NodeState{Direction: ToNadra})
+			err := newRun(w.runner, w.plan, NewState()).steps.drain(t.Context(), "n1", &Move{Direction: ToMultus})
 			if tt.refused != (reason.Of(err) == reason.PodNotRecreated) || !tt.refused && (err != nil || !slices.Equal(w.evicted, []string{"p"})) {
 				t.Errorf("error %v, evicted %q", err, w.evicted)
 			}

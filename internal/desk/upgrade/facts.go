@@ -76,10 +76,6 @@ type Pod struct {
 	// Disposable is true if nobody misses the pod: it is being deleted, or is a canary that an interrupted
 	// command left behind.
 	Disposable bool
-	// Tolerates is true if no taint keeps the pod off a node.
-	Tolerates bool
-	// LocalData is true if the pod has an emptyDir on the node's disk.
-	LocalData bool
 	// Nadra is true if nadra attached the pod's networks by claims.
 	Nadra bool
 	// Unclaimed is true if nadra attaches them without a claim for networks, as attachment.AttacherOf decides.
@@ -147,8 +143,8 @@ type Multus struct {
 // podsOn returns the pods of a node whose networks Multus attached.
 func (f *Facts) podsOn(node string) []Pod { return f.Disturbed(node, ToNadra) }
 
-// Disturbed returns the pods that leave a node when it moves: the pods whose
-// networks its present owner attached.
+// Disturbed returns the pods that the move of a node concerns: those whose networks its
+// present owner attached. nadra adopts those of Multus; its own, by claims, are evicted.
 func (f *Facts) Disturbed(node string, direction Direction) []Pod {
 	var out []Pod
 	for _, p := range f.Pods {

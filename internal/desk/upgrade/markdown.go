@@ -49,9 +49,9 @@ func (p *Plan) waveTables(b *strings.Builder) {
 		if len(w.Namespaces) > 0 {
 			fmt.Fprintf(b, "Namespaces that nadra serves from here on: %s.\n\n", escape(strings.Join(w.Namespaces, ", ")))
 		}
-		b.WriteString("| Node | Pods evicted | Pods that stay |\n| --- | --- | --- |\n")
+		b.WriteString("| Node | Pods that stay |\n| --- | --- |\n")
 		for _, n := range w.Nodes {
-			fmt.Fprintf(b, "| %s | %s | %s |\n", escape(n.Name), escape(listedPods(n.Evicts)), escape(listedPods(n.Adopts)))
+			fmt.Fprintf(b, "| %s | %s |\n", escape(n.Name), escape(listedPods(n.Adopts)))
 		}
 	}
 }

@@ -24,14 +24,14 @@ type Objects struct {
 	Nodes       []corev1.Node
 	Pods        []corev1.Pod
 	Namespaces  []corev1.Namespace
-	Budgets     []policyv1.PodDisruptionBudget
 	Claims      []resourceapi.ResourceClaim
 	ReplicaSets []appsv1.ReplicaSet
 	Jobs        []batchv1.Job
 	DaemonSets  []appsv1.DaemonSet
 	Deployments []appsv1.Deployment
-	// StatefulSets are read beside Multus only.
+	// StatefulSets and Budgets are read beside Multus only.
 	StatefulSets []appsv1.StatefulSet
+	Budgets      []policyv1.PodDisruptionBudget
 	// BesideMultus is set if the user says that nadra will run beside Multus on one node.
 	BesideMultus bool
 }
@@ -120,12 +120,6 @@ func podOf(p *corev1.Pod, parents map[Workload]Workload) Pod {
 		if parent, known := parents[out.Workload]; known {
 			out.Workload = parent
 		}
-	}
-	for _, t := range p.Spec.Tolerations {
-		out.Tolerates = out.Tolerates || t.Key == "" && t.Operator == corev1.TolerationOpExists && (t.Effect == "" || t.Effect == corev1.TaintEffectNoSchedule)
-	}
-	for _, v := range p.Spec.Volumes {
-		out.LocalData = out.LocalData || v.EmptyDir != nil && v.EmptyDir.Medium != corev1.StorageMediumMemory
 	}
 	return out
 }

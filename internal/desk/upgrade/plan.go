@@ -20,9 +20,6 @@ type Plan struct {
 	Source string `json:"source,omitempty"`
 	// DomainLabel is the node label whose values are failure domains.
 	DomainLabel string `json:"domainLabel,omitempty"`
-	// Drain is true if the pods with networks are evicted from each node. Otherwise nadra
-	// adopts them, and no pod is touched.
-	Drain bool `json:"drain,omitempty"`
 	// BesideMultus is true if Multus stays on all nodes. Then namespaces move instead of nodes, each by a rollout of
 	// its workloads.
 	BesideMultus bool `json:"besideMultus,omitempty"`
@@ -67,11 +64,9 @@ type NamespaceShare struct {
 	Later []WorkloadPods `json:"later,omitempty"`
 }
 
-// NodeShare is a node of a wave, with the pods that its move evicts or adopts.
+// NodeShare is a node of a wave, with the pods whose networks nadra adopts.
 type NodeShare struct {
 	Name string `json:"name"`
-	// Evicts are the workloads whose pods are evicted from the node.
-	Evicts []WorkloadPods `json:"evicts,omitempty"`
 	// Adopts are the workloads whose pods stay on the node.
 	Adopts []WorkloadPods `json:"adopts,omitempty"`
 }
@@ -99,9 +94,8 @@ type Summary struct {
 	Nodes      int `json:"nodes"`
 	Waves      int `json:"waves"`
 	Namespaces int `json:"namespaces"`
-	// Evictions is the number of pods that are evicted from the nodes of the waves.
-	// It does not count further evictions from one node of Multus to another.
-	Evictions int `json:"evictions"`
+	// Evictions is 0 in plans of an older version, and nothing reads it.
+	Evictions any `json:"evictions,omitempty"`
 	// Adopted is the number of pods that stay on the nodes of the waves.
 	Adopted  int `json:"adopted"`
 	Blockers int `json:"blockers"`
@@ -125,8 +119,8 @@ func (s Summary) String() string {
 		return fmt.Sprintf("%s in %s; %s restarted (%s), %s at their next start; %s, %s", count(s.Namespaces, "namespace"), count(s.Waves, "wave"),
 			count(r.Workloads, "workload"), count(r.Restarted, "pod"), count(r.Later, "pod"), count(s.Blockers, "blocker"), count(s.Warnings, "warning"))
 	}
-	return fmt.Sprintf("%s in %s, %s; %s evicted, %s adopted; %s, %s", count(s.Nodes, "node"), count(s.Waves, "wave"),
-		count(s.Namespaces, "namespace"), count(s.Evictions, "pod"), count(s.Adopted, "pod"), count(s.Blockers, "blocker"), count(s.Warnings, "warning"))
+	return fmt.Sprintf("%s in %s, %s; %s adopted; %s, %s", count(s.Nodes, "node"), count(s.Waves, "wave"),
+		count(s.Namespaces, "namespace"), count(s.Adopted, "pod"), count(s.Blockers, "blocker"), count(s.Warnings, "warning"))
 }
 
 // count returns a number of things, for people.
@@ -140,13 +134,20 @@ func count(n int, noun string) string {
 // ParsePlan parses a plan in YAML or JSON. Unlike a report, a plan is carried out, so
 // an unknown field is an error: it may be a misspelt one.
 func ParsePlan(text []byte) (*Plan, error) {
-	var head struct{ APIVersion, Kind string }
+	var head struct {
+		APIVersion, Kind string
+		Drain            bool
+	}
 	if err := yaml.Unmarshal(text, &head); err != nil {
 		return nil, fmt.Errorf("invalid YAML: %w", err)
 	}
 	if head.APIVersion != APIVersion || head.Kind != PlanKind {
 		return nil, fmt.Errorf("apiVersion %q and kind %q are not those of a plan (%s %s): write one with kubectl nadra upgrade plan",
 			head.APIVersion, head.Kind, APIVersion, PlanKind)
+	}
+	if head.Drain {
+		return nil, fmt.Errorf("drain is true, and this version evicts no pod from a node that moves to nadra: " +
+			"write a plan with kubectl nadra upgrade plan, or use the version of kubectl-nadra that wrote this one")
 	}
 	var p Plan
 	if err := yaml.UnmarshalStrict(text, &p); err != nil {
@@ -213,10 +214,14 @@ func (p *Plan) JSON() ([]byte, error) {
 	return append(text, '\n'), nil
 }
 
-// NodeNames returns the nodes of all waves, in order.
-func (p *Plan) NodeNames() []string {
+// Movers returns the nodes of waves or, beside Multus, their namespaces, in order.
+func (p *Plan) Movers(waves ...Wave) []string {
 	var out []string
-	for _, w := range p.Waves {
+	for _, w := range waves {
+		if p.BesideMultus {
+			out = append(out, w.Namespaces...)
+			continue
+		}
 		for _, n := range w.Nodes {
 			out = append(out, n.Name)
 		}

@@ -22,8 +22,6 @@ type Options struct {
 	First []string
 	// DomainLabel is the node label whose values are failure domains.
 	DomainLabel string
-	// Drain evicts the pods with networks from each node instead of adopting them.
-	Drain bool
 }
 
 // NewPlan cuts a cluster into waves of nodes and namespaces, or beside Multus of namespaces, and lists
@@ -41,7 +39,7 @@ func NewPlan(f Facts, o Options) *Plan {
 		p.planRollouts(out)
 		return out
 	}
-	out.DomainLabel, out.Drain = o.DomainLabel, o.Drain
+	out.DomainLabel = o.DomainLabel
 	var movers []Node
 	movers, out.Left = p.divide()
 	p.waves = p.nodeWaves(p.inOrder(movers))
@@ -77,8 +75,8 @@ func (p *planner) divide() (movers []Node, left []LeftNode) {
 	return movers, left
 }
 
-// inOrder sorts nodes: those of Options.First at the front, then those whose move
-// disturbs the fewest pods, with the nodes of a failure domain together.
+// inOrder sorts nodes: those of Options.First at the front, then those with the fewest
+// pods that Multus attached, with the nodes of a failure domain together.
 func (p *planner) inOrder(nodes []Node) []Node {
 	weight, domains := map[string]int{}, map[string]int{}
 	for _, n := range nodes {
@@ -107,58 +105,24 @@ func (p *planner) rank(name string) int {
 }
 
 // nodeWaves puts one node into the first wave, and up to MaxUnavailable nodes of one
-// failure domain into each other wave. No wave evicts more pods of a budget at once
-// than the budget allows, unless one of its nodes alone does.
+// failure domain into each other wave.
 func (p *planner) nodeWaves(nodes []Node) []Wave {
 	var out []Wave
 	for _, n := range nodes {
-		if last := len(out) - 1; last > 0 && p.joins(out[last], n) {
-			out[last].Nodes = append(out[last].Nodes, p.share(n))
+		share := NodeShare{Name: n.Name, Adopts: countBy(p.podsOn(n.Name))}
+		if last := len(out) - 1; last > 0 && len(out[last].Nodes) < p.MaxUnavailable && out[last].Domain == n.Domain {
+			out[last].Nodes = append(out[last].Nodes, share)
 			continue
 		}
-		out = append(out, Wave{Name: fmt.Sprintf("wave-%d", len(out)+1), Domain: n.Domain, Nodes: []NodeShare{p.share(n)}})
+		out = append(out, Wave{Name: fmt.Sprintf("wave-%d", len(out)+1), Domain: n.Domain, Nodes: []NodeShare{share}})
 	}
 	return out
 }
 
-func (p *planner) share(n Node) NodeShare {
-	if pods := countBy(p.podsOn(n.Name)); p.Drain {
-		return NodeShare{Name: n.Name, Evicts: pods}
-	} else {
-		return NodeShare{Name: n.Name, Adopts: pods}
-	}
-}
-
-// joins reports whether a node can move together with the nodes of a wave.
-func (p *planner) joins(w Wave, n Node) bool {
-	if len(w.Nodes) >= p.MaxUnavailable || w.Domain != n.Domain {
-		return false
-	}
-	if !p.Drain {
-		return true
-	}
-	together := p.podsOn(n.Name)
-	for _, other := range w.Nodes {
-		together = append(together, p.podsOn(other.Name)...)
-	}
-	for _, b := range p.Budgets {
-		asked := 0
-		for _, pod := range together {
-			if b.covers(pod) {
-				asked++
-			}
-		}
-		if asked > int(b.Allowed) && slices.ContainsFunc(p.podsOn(n.Name), b.covers) {
-			return false
-		}
-	}
-	return true
-}
-
 // assignNamespaces assigns each namespace that moves to a wave. The first wave has
 // none: its node is tried by canaries only. After that, nadra's share of the pods never
-// exceeds its share of the nodes, except in the last wave: before its nodes are drained,
-// all namespaces must have moved.
+// exceeds its share of the nodes, except in the last wave: before its nodes move, all
+// namespaces must have moved.
 func (p *planner) assignNamespaces(movers []Node) {
 	names := p.moving()
 	if len(p.waves) == 0 || len(names) == 0 {
@@ -215,11 +179,7 @@ func (p *planner) summary(out *Plan) Summary {
 		s.Nodes += len(w.Nodes)
 		s.Namespaces += len(w.Namespaces)
 		for _, n := range w.Nodes {
-			if pods := len(p.podsOn(n.Name)); p.Drain {
-				s.Evictions += pods
-			} else {
-				s.Adopted += pods
-			}
+			s.Adopted += total(n.Adopts)
 		}
 	}
 	return s

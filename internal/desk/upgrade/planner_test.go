@@ -80,17 +80,7 @@ func TestWaves(t *testing.T) {
 			[]string{"a"},
 		},
 		{
-			"no wave evicts more pods of a budget than one node does",
-			func() Facts {
-				f := healthy([]Node{ready("a", ""), ready("b", ""), ready("c", ""), ready("d", "")}, pods("x", "db", "b", 1), pods("x", "db", "c", 1), pods("x", "web", "d", 1))
-				f.Budgets = []Budget{{Namespace: "x", Name: "db", Allowed: 1, Expected: 1, Healthy: 2, Pods: []string{"db-b-0", "db-c-0"}}}
-				return f
-			}(),
-			Options{MaxUnavailable: 3, Drain: true},
-			[]string{"a", "b", "c d < x"},
-		},
-		{
-			"no budget keeps nodes apart that are not drained",
+			"no budget keeps nodes apart",
 			func() Facts {
 				f := healthy([]Node{ready("a", ""), ready("b", ""), ready("c", "")}, pods("x", "db", "b", 1), pods("x", "db", "c", 1))
 				f.Budgets = []Budget{{Namespace: "x", Name: "db", Expected: 2, Healthy: 2, Pods: []string{"db-b-0", "db-c-0"}}}

@@ -1,7 +1,6 @@
 package upgrade
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -16,12 +15,7 @@ const (
 	CodeManaged      = "NADRA-303"
 	CodeStays        = "NADRA-304"
 	CodeNowhere      = "NADRA-305"
-	CodeBare         = "NADRA-306"
 	CodeStatic       = "NADRA-307"
-	CodeTolerates    = "NADRA-308"
-	CodeBudget       = "NADRA-309"
-	CodeLocalData    = "NADRA-310"
-	CodeNoRoom       = "NADRA-311"
 	CodeNotSet       = "NADRA-312"
 	CodeNothing      = "NADRA-313"
 	CodeNodeLeft     = "NADRA-314"
@@ -64,17 +58,7 @@ func (p *planner) problems(movers []Node, left []LeftNode) []translate.Finding {
 	for _, l := range left {
 		out = append(out, problem(CodeNodeLeft, info, ref("Node", "", l.Name), "it stays with Multus: "+l.Why, "To move it, plan again."))
 	}
-	out = append(out, p.staying(movers)...)
-	if !p.Drain {
-		return out
-	}
-	for _, pod := range p.Pods {
-		if !pod.Nadra && slices.ContainsFunc(movers, func(n Node) bool { return n.Name == pod.Node }) {
-			out = append(out, p.ofPod(pod)...)
-		}
-	}
-	out = append(out, p.budgets(movers)...)
-	return append(out, p.room(movers)...)
+	return append(out, p.staying(movers)...)
 }
 
 // readiness returns the blockers of kubectl nadra doctor.
@@ -172,88 +156,13 @@ func firstOf(codes []string) string {
 	return codes[0]
 }
 
-// ofPod checks a pod that would be evicted.
-func (p *planner) ofPod(pod Pod) []translate.Finding {
-	object := ref("Pod", pod.Namespace, pod.Name)
-	var out []translate.Finding
-	switch {
-	case pod.Static:
-		return []translate.Finding{problem(
-			CodeStatic, blocker, object, "it is a static pod: it cannot have claims and cannot be evicted",
-			"Plan without --drain, which keeps it; or turn it into a DaemonSet, remove its annotation, or leave out its node with --exclude "+pod.Node+".",
-		)}
-	case pod.IsBare():
-		out = append(out, problem(
-			CodeBare, blocker, object, "nothing recreates it after an eviction",
-			"Delete it yourself, or have it deleted with --force.",
-		))
-	case pod.daemon() && pod.Tolerates:
-		out = append(out, problem(
-			CodeTolerates, blocker, pod.Workload.ref(), "it tolerates every taint: its pods would come back before nadra serves the node",
-			"Narrow its tolerations for the upgrade, or keep its pods off the node by a nodeSelector until then.",
-		))
-	}
-	if pod.LocalData {
-		out = append(out, problem(
-			CodeLocalData, warning, object, "it loses its emptyDir volumes on "+pod.Node,
-			"Make sure that it can do without them, as with kubectl drain --delete-emptydir-data.",
-		))
-	}
-	return out
-}
-
-// budgets checks for PodDisruptionBudgets that would block an eviction.
-func (p *planner) budgets(movers []Node) []translate.Finding {
-	var out []translate.Finding
-	for _, b := range p.Budgets {
-		moved := 0
-		for _, pod := range p.Pods {
-			if !pod.Nadra && b.covers(pod) &&
-				slices.ContainsFunc(movers, func(n Node) bool { return n.Name == pod.Node }) {
-				moved++
-			}
-		}
-		object := ref("PodDisruptionBudget", b.Namespace, b.Name)
-		switch {
-		case moved == 0:
-		case b.Allowed == 0 && b.Healthy >= b.Expected:
-			out = append(out, problem(
-				CodeBudget, blocker, object, fmt.Sprintf("it allows no eviction, and the plan evicts %d of its pods", moved),
-				"For the upgrade, add a replica to its workload, or allow a disruption.",
-			))
-		case b.Allowed == 0:
-			out = append(out, problem(
-				CodeWaitsBudget, warning, object, fmt.Sprintf("%d of %d required pods are healthy, so it allows no eviction now", b.Healthy, b.Expected),
-				"Repair its workload first.",
-			))
-		}
-	}
-	return out
-}
-
-// room checks for a single node whose pods have no other node to run on.
-func (p *planner) room(movers []Node) []translate.Finding {
-	for _, n := range p.Nodes {
-		if n.Nadra && n.Ready {
-			return nil
-		}
-	}
-	if len(movers) != 1 || len(p.podsOn(movers[0].Name)) == 0 {
-		return nil
-	}
-	return []translate.Finding{problem(
-		CodeNoRoom, warning, ref("Node", "", movers[0].Name), "it is the only node: its pods are down from its drain until nadra serves it",
-		"Plan a maintenance window of a few minutes.",
-	)}
-}
-
 // Check returns the problems of a plan in the cluster as it is now. Nodes that have
 // moved already are not a problem.
 func Check(plan *Plan, f Facts) []translate.Finding {
 	if plan.BesideMultus || f.BesideMultus {
 		return checkRollouts(plan, f)
 	}
-	p := planner{Facts: f, Options: Options{DomainLabel: plan.DomainLabel, Drain: plan.Drain}}
+	p := planner{Facts: f, Options: Options{DomainLabel: plan.DomainLabel}}
 	for _, n := range f.Nodes {
 		if plan.WaveOf(n.Name) < 0 {
 			p.Exclude = append(p.Exclude, n.Name)

@@ -27,6 +27,14 @@ type Cluster struct {
 func (c Cluster) Objects(ctx context.Context) (*Objects, error) {
 	out := &Objects{BesideMultus: c.BesideMultus}
 	core, apps := c.Kube.CoreV1(), c.Kube.AppsV1()
+	ofRollouts := func(read func(context.Context) error) func(context.Context) error {
+		return func(ctx context.Context) error {
+			if !c.BesideMultus && !installation.Of(out.DaemonSets, out.Deployments).BesideMultus() {
+				return nil
+			}
+			return read(ctx)
+		}
+	}
 	for _, step := range []struct {
 		resource string
 		read     func(context.Context) error
@@ -35,15 +43,10 @@ func (c Cluster) Objects(ctx context.Context) (*Objects, error) {
 		{"namespaces", all(core.Namespaces().List, &out.Namespaces)},
 		{"daemonsets.apps", all(apps.DaemonSets("").List, &out.DaemonSets)},
 		{"deployments.apps", all(apps.Deployments("").List, &out.Deployments)},
-		{"statefulsets.apps", func(ctx context.Context) error {
-			if !c.BesideMultus && !installation.Of(out.DaemonSets, out.Deployments).BesideMultus() {
-				return nil // no rollout needs them
-			}
-			return all(apps.StatefulSets("").List, &out.StatefulSets)(ctx)
-		}},
+		{"statefulsets.apps", ofRollouts(all(apps.StatefulSets("").List, &out.StatefulSets))},
+		{"poddisruptionbudgets.policy", ofRollouts(all(c.Kube.PolicyV1().PodDisruptionBudgets("").List, &out.Budgets))},
 		{"replicasets.apps", all(apps.ReplicaSets("").List, &out.ReplicaSets)},
 		{"jobs.batch", all(c.Kube.BatchV1().Jobs("").List, &out.Jobs)},
-		{"poddisruptionbudgets.policy", all(c.Kube.PolicyV1().PodDisruptionBudgets("").List, &out.Budgets)},
 		{"resourceclaims.resource.k8s.io", all(c.Kube.ResourceV1().ResourceClaims("").List, &out.Claims)},
 		{"pods", all(core.Pods("").List, &out.Pods)},
 	} {

@@ -114,15 +114,23 @@ func (r *rollback) refuseBeside(ctx context.Context, kind, name string) error {
 	return nil
 }
 
+// node moves a node to Multus. It skips a node that has left the cluster, and one that is back already.
 func (r *rollback) node(ctx context.Context, name string) error {
-	return r.moveBack(ctx, name)
+	if r.state.Nodes[name].atMultus() {
+		return nil
+	}
+	names, err := r.nodes.present(ctx, []string{name})
+	if err != nil {
+		return err
+	}
+	return r.nodeMoves.walk(ctx, ToMultus, names...)
 }
 
 // namespace gives a namespace its original label, and evicts its pods. If pods without a
 // label are nadra's by default, it labels the namespace for Multus instead.
 func (r *rollback) namespace(ctx context.Context, name string) error {
 	if r.plan.BesideMultus {
-		return r.rollouts.move(ctx, name, ToMultus)
+		return r.namespaceMoves.walk(ctx, ToMultus, name)
 	}
 	f, err := r.reader.facts(ctx)
 	if err != nil {
@@ -164,17 +172,12 @@ func (r *rollback) all(ctx context.Context, _ string) error {
 			return &GateError{"namespace " + name, err}
 		}
 	}
-	names := slices.Sorted(maps.Keys(r.state.Nodes))
+	names := r.state.backwards(r.plan)
 	if err := r.capacity.check(ctx, ToMultus, names...); err != nil {
 		return &GateError{"all", err}
 	}
-	order := r.plan.NodeNames()
-	slices.SortStableFunc(names, func(a, b string) int { return slices.Index(order, b) - slices.Index(order, a) })
 	for _, name := range names {
-		if n := r.state.Nodes[name]; n.Direction == ToMultus && n.Finished() {
-			continue
-		}
-		if err := r.moveBack(ctx, name); err != nil {
+		if err := r.node(ctx, name); err != nil {
 			return err
 		}
 	}
@@ -183,17 +186,8 @@ func (r *rollback) all(ctx context.Context, _ string) error {
 
 // allNamespaces gives back all namespaces that have begun to move, the last one first.
 func (r *rollback) allNamespaces(ctx context.Context) error {
-	var order []string
-	for _, w := range r.plan.Waves {
-		order = append(order, w.Namespaces...)
-	}
-	names := slices.Sorted(maps.Keys(r.state.Rollouts))
-	slices.SortStableFunc(names, func(a, b string) int { return slices.Index(order, b) - slices.Index(order, a) })
-	for _, name := range names {
-		if s := r.state.Rollouts[name]; s.Direction == ToMultus && s.Finished() {
-			continue
-		}
-		if err := r.rollouts.move(ctx, name, ToMultus); err != nil {
+	for _, name := range r.state.backwards(r.plan) {
+		if err := r.namespaceMoves.walk(ctx, ToMultus, name); err != nil {
 			return err
 		}
 	}

@@ -220,25 +220,9 @@ func TestUnservedPools(t *testing.T) {
 	}
 }
 
-func TestRolloutState(t *testing.T) {
-	var none *RolloutState
-	s := none.Begin(ToNadra)
-	if got := s.Next(); !slices.Equal(got, []Step{Record, Verify, Label, Restart, Compare}) {
-		t.Errorf("a new move: %v", got)
-	}
-	s.Step = Label
-	if again := s.Begin(ToNadra); again != s || !slices.Equal(again.Next(), []Step{Restart, Compare}) {
-		t.Errorf("a move that goes on: %+v", again)
-	}
-	if back := s.Begin(ToMultus); back == s || !slices.Equal(back.Next(), []Step{Record, Label, Restart, Compare}) {
-		t.Errorf("a move that turns around: %+v", back)
-	}
-	s.Step = Compare
-	if !s.AtNadra() || s.Begin(ToNadra) == s {
-		t.Error("a move that is done does not begin again")
-	}
+func TestRolloutLines(t *testing.T) {
 	state := NewState()
-	state.Rollouts["a"] = &RolloutState{Direction: ToNadra, Step: Restart, Restarted: []Workload{{"Deployment", "a", "web"}}, Before: []byte{1, 2}}
+	state.Rollouts["a"] = &Move{Direction: ToNadra, Step: Restart, Restarted: []Workload{{"Deployment", "a", "web"}}, Before: []byte{1, 2}}
 	text, err := state.JSON()
 	if err != nil {
 		t.Fatal(err)
@@ -250,9 +234,6 @@ func TestRolloutState(t *testing.T) {
 	want := []Line{{"wave-1", "", "a", ToNadra, Restart, 4, 5}, {"wave-2", "", "b", ToNadra, "", 0, 5}}
 	if diff := cmp.Diff(want, again.Lines(&Plan{BesideMultus: true, Waves: []Wave{{Name: "wave-1", Namespaces: []string{"a"}}, {Name: "wave-2", Namespaces: []string{"b"}}}})); diff != "" {
 		t.Error(diff)
-	}
-	if _, err := ParseState([]byte(strings.Replace(string(text), `"restart"`, `"fly"`, 1))); err == nil || !strings.Contains(err.Error(), "rollouts[a]") {
-		t.Errorf("an unknown step: %v", err)
 	}
 }
 

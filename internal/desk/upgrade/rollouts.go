@@ -47,32 +47,8 @@ func (r *rollouts) remaining(ctx context.Context, names []string) ([]string, err
 	return out, nil
 }
 
-// move takes a namespace through the steps of a direction.
-func (r *rollouts) move(ctx context.Context, name string, direction Direction) error {
-	state := r.journal.state.Rollouts[name].Begin(direction)
-	r.journal.state.Rollouts[name] = state
-	for _, step := range state.Next() {
-		if err := r.journal.mayContinue(ctx); err != nil {
-			return err
-		}
-		began, where := time.Now(), fmt.Sprintf("namespace %s: %s", name, step)
-		if err := r.persist(ctx, r.gate, where, func(ctx context.Context) error { return r.take(ctx, step, name, state) }); err != nil {
-			return &GateError{where, err}
-		}
-		state.Step = step
-		if state.Finished() {
-			state.Before, state.Ready, state.Restarted = nil, nil, nil
-		}
-		r.say("namespace %s: %s (%s)", name, step, time.Since(began).Round(100*time.Millisecond))
-		if err := r.journal.save(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // take takes one step.
-func (r *rollouts) take(ctx context.Context, step Step, name string, state *RolloutState) error {
+func (r *rollouts) take(ctx context.Context, step Step, name string, state *Move) error {
 	switch step {
 	case Record:
 		return r.record(ctx, name, state)
@@ -89,7 +65,7 @@ func (r *rollouts) take(ctx context.Context, step Step, name string, state *Roll
 }
 
 // record records how many pods are ready, and what they have.
-func (r *rollouts) record(ctx context.Context, name string, state *RolloutState) error {
+func (r *rollouts) record(ctx context.Context, name string, state *Move) error {
 	f, err := r.reader.facts(ctx)
 	if err != nil {
 		return err
@@ -143,7 +119,7 @@ func (r *rollouts) label(ctx context.Context, name string, direction Direction) 
 
 // restart restarts the workloads of a namespace one after the other, and waits for each: all of its pods have the
 // new owner, and as many are ready as before. It also waits for workloads that an interrupted run has restarted.
-func (r *rollouts) restart(ctx context.Context, name string, state *RolloutState) error {
+func (r *rollouts) restart(ctx context.Context, name string, state *Move) error {
 	f, err := r.reader.facts(ctx)
 	if err != nil {
 		return err
@@ -185,7 +161,7 @@ func (r *rollouts) rollout(ctx context.Context, w Workload) error {
 }
 
 // awaitRollout waits until no pod of a workload has its former owner, and as many are ready as before.
-func (r *rollouts) awaitRollout(ctx context.Context, w Workload, state *RolloutState) error {
+func (r *rollouts) awaitRollout(ctx context.Context, w Workload, state *Move) error {
 	before := 0
 	for _, b := range state.Ready {
 		if b.Workload == w {
@@ -209,7 +185,7 @@ func (r *rollouts) awaitRollout(ctx context.Context, w Workload, state *RolloutS
 }
 
 // compare checks that no pod has lost a network.
-func (r *rollouts) compare(ctx context.Context, name string, state *RolloutState) error {
+func (r *rollouts) compare(ctx context.Context, name string, state *Move) error {
 	if r.snapshots.Take == nil || r.dry != "" || len(state.Before) == 0 {
 		return nil
 	}

@@ -22,6 +22,8 @@ type run struct {
 	steps      *steps
 	gate       time.Duration
 	rollouts   *rollouts
+	// nodeMoves and namespaceMoves are the moves of the state.
+	nodeMoves, namespaceMoves *moves
 }
 
 // newRun makes the parts of a run.
@@ -46,27 +48,23 @@ func newRun(r *Runner, plan *Plan, state *State) *run {
 		env: e, plan: plan, reader: reader, journal: j, namespaces: out.namespaces, gate: r.GateTimeout,
 		canaries: r.VerifyNamespace, snapshots: r.Snapshots,
 	}
+	out.nodeMoves = &moves{journal: j, kind: "node", steps: NodeSteps, state: state.Nodes, take: out.steps.take}
+	out.namespaceMoves = &moves{journal: j, kind: "namespace", steps: namespaceSteps, state: state.Rollouts, take: out.rollouts.take}
 	return out
 }
 
 // waves carries out the waves of the plan, up to and including upTo.
 func (r *run) waves(ctx context.Context, upTo string) (Phase, error) {
-	if r.plan.BesideMultus {
-		return r.rolloutWaves(ctx, upTo)
-	}
-	if len(r.state.Multus) > 0 || r.dry != "" { // somebody may have reverted it since an earlier run
-		if err := r.persist(ctx, r.gate, "DaemonSets of Multus", r.daemonSets.keepOff); err != nil {
-			return "", err
-		}
-	}
-	for _, i := range r.plan.Overdue(r.state, upTo) {
-		if err := r.overdue(ctx, i); err != nil {
+	wave := r.rolloutWave
+	if !r.plan.BesideMultus {
+		wave = r.wave
+		if err := r.beforeWaves(ctx, upTo); err != nil {
 			return "", err
 		}
 	}
 	for i, w := range r.plan.Waves {
 		r.say("%s: %d of %d", w.Name, i+1, len(r.plan.Waves))
-		if err := r.wave(ctx, i); err != nil {
+		if err := wave(ctx, w); err != nil {
 			return "", err
 		}
 		if r.endsWith(i, upTo) {
@@ -74,6 +72,21 @@ func (r *run) waves(ctx context.Context, upTo string) (Phase, error) {
 		}
 	}
 	return Done, nil
+}
+
+// beforeWaves keeps Multus off nadra's nodes again, and gives namespaces back to nadra whose nodes have all moved.
+func (r *run) beforeWaves(ctx context.Context, upTo string) error {
+	if len(r.state.Multus) > 0 || r.dry != "" { // somebody may have reverted it since an earlier run
+		if err := r.persist(ctx, r.gate, "DaemonSets of Multus", r.daemonSets.keepOff); err != nil {
+			return err
+		}
+	}
+	for _, i := range r.plan.Overdue(r.state, upTo) {
+		if err := r.overdue(ctx, r.plan.Waves[i]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // endsWith says what comes next after the wave of --wave and after the last one, and reports whether the run ends
@@ -92,30 +105,23 @@ func (r *run) endsWith(wave int, upTo string) bool {
 	return false
 }
 
-// rolloutWaves moves the namespaces of each wave, one after the other.
-func (r *run) rolloutWaves(ctx context.Context, upTo string) (Phase, error) {
-	for i, w := range r.plan.Waves {
-		r.say("%s: %d of %d", w.Name, i+1, len(r.plan.Waves))
-		remaining, err := r.rollouts.remaining(ctx, w.Namespaces)
-		if err != nil {
-			return "", err
-		}
-		for _, ns := range remaining {
-			if err := r.rollouts.move(ctx, ns, ToNadra); err != nil {
-				return "", err
-			}
-		}
-		if r.endsWith(i, upTo) {
-			return Paused, nil
+// rolloutWave moves the namespaces of a wave beside Multus, one after the other.
+func (r *run) rolloutWave(ctx context.Context, w Wave) error {
+	remaining, err := r.rollouts.remaining(ctx, w.Namespaces)
+	if err != nil {
+		return err
+	}
+	for _, ns := range remaining {
+		if err := r.namespaceMoves.walk(ctx, ToNadra, ns); err != nil {
+			return err
 		}
 	}
-	return Done, nil
+	return nil
 }
 
 // overdue gives a namespace back to nadra that was rolled back, while the nodes of its wave
 // were not.
-func (r *run) overdue(ctx context.Context, index int) error {
-	w := r.plan.Waves[index]
+func (r *run) overdue(ctx context.Context, w Wave) error {
 	if remain, err := r.namespaces.remain(ctx, w.Namespaces); err != nil || !remain {
 		return err
 	}
@@ -127,8 +133,7 @@ func (r *run) overdue(ctx context.Context, index int) error {
 
 // wave moves the namespaces of a wave to nadra, and then its nodes. It does nothing for a wave
 // that has moved, and skips nodes that have left the cluster.
-func (r *run) wave(ctx context.Context, index int) error {
-	w := r.plan.Waves[index]
+func (r *run) wave(ctx context.Context, w Wave) error {
 	var names []string
 	var remain bool
 	err := r.persist(ctx, r.gate, w.Name, func(ctx context.Context) (err error) {
@@ -150,7 +155,7 @@ func (r *run) wave(ctx context.Context, index int) error {
 	if err != nil {
 		return &GateError{w.Name, err}
 	}
-	return r.walk(ctx, names, ToNadra)
+	return r.nodeMoves.walk(ctx, ToNadra, names...)
 }
 
 // prepare keeps Multus' DaemonSets off nadra's nodes before a wave moves.
@@ -161,24 +166,25 @@ func (r *run) prepare(ctx context.Context, wave string) error {
 	return r.persist(ctx, r.gate, wave, r.daemonSets.keepOff)
 }
 
-// moveBack moves a node to Multus. It skips a node that has left the cluster.
-func (r *run) moveBack(ctx context.Context, name string) error {
-	names, err := r.nodes.present(ctx, []string{name})
-	if err != nil {
-		return err
-	}
-	return r.walk(ctx, names, ToMultus)
+// moves takes nodes, or beside Multus namespaces, through the steps of their moves.
+type moves struct {
+	journal *journal
+	// kind is "node" or "namespace".
+	kind  string
+	steps map[Direction][]Step
+	state map[string]*Move
+	take  func(ctx context.Context, step Step, name string, m *Move) error
 }
 
-// walk takes nodes through the steps of a direction, side by side: none is more than one
-// step ahead of the others.
-func (r *run) walk(ctx context.Context, names []string, direction Direction) error {
-	for _, step := range StepsOf(direction, r.plan.Drain) {
+// walk takes nodes or namespaces through the steps of a direction, side by side: none is more
+// than one step ahead of the others.
+func (m *moves) walk(ctx context.Context, direction Direction, names ...string) error {
+	for _, step := range m.steps[direction] {
 		for _, name := range names {
-			if !slices.Contains(r.state.Nodes[name].Next(direction, r.plan.Drain), step) {
+			if !slices.Contains(m.state[name].next(m.steps, direction), step) {
 				continue
 			}
-			if err := r.step(ctx, name, direction, step); err != nil {
+			if err := m.step(ctx, name, direction, step); err != nil {
 				return err
 			}
 		}
@@ -186,19 +192,21 @@ func (r *run) walk(ctx context.Context, names []string, direction Direction) err
 	return nil
 }
 
-// step takes one step with one node, and saves it in the state.
-func (r *run) step(ctx context.Context, name string, direction Direction, step Step) error {
-	if err := r.journal.mayContinue(ctx); err != nil {
+// step takes one step, and saves it in the state. The last step leaves nothing in it that only the move needs.
+func (m *moves) step(ctx context.Context, name string, direction Direction, step Step) error {
+	j := m.journal
+	if err := j.mayContinue(ctx); err != nil {
 		return err
 	}
-	n := r.state.Nodes[name].Begin(direction, r.plan.Drain)
-	r.state.Nodes[name] = n
-	began := time.Now()
-	where := fmt.Sprintf("node %s: %s", name, step)
-	if err := r.persist(ctx, r.gate, where, func(ctx context.Context) error { return r.steps.take(ctx, step, name, n) }); err != nil {
+	move := m.state[name].begin(direction)
+	m.state[name] = move
+	began, where := time.Now(), fmt.Sprintf("%s %s: %s", m.kind, name, step)
+	if err := j.persist(ctx, j.gate, where, func(ctx context.Context) error { return m.take(ctx, step, name, move) }); err != nil {
 		return &GateError{where, err}
 	}
-	n.Step = step
-	r.say("node %s: %s (%s)", name, step, time.Since(began).Round(100*time.Millisecond))
-	return r.journal.save(ctx)
+	if move.Step = step; move.Finished() {
+		*move = Move{Direction: direction, Step: step}
+	}
+	j.say("%s (%s)", where, time.Since(began).Round(100*time.Millisecond))
+	return j.save(ctx)
 }

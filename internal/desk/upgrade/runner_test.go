@@ -78,7 +78,7 @@ func newWorld(t *testing.T, objects ...runtime.Object) *world {
 		return false, nil, nil
 	})
 	w.plan = &Plan{
-		APIVersion: APIVersion, Kind: PlanKind, Drain: true, Multus: []MultusRef{{Namespace: "kube-system", DaemonSet: "multus"}},
+		APIVersion: APIVersion, Kind: PlanKind, Multus: []MultusRef{{Namespace: "kube-system", DaemonSet: "multus"}},
 		Waves: []Wave{{Name: "wave-1", Namespaces: []string{"x"}, Nodes: []NodeShare{{Name: "n1"}}}},
 	}
 	return w
@@ -94,6 +94,16 @@ func pod(name, workload string) *corev1.Pod {
 		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: workload, UID: "2", Controller: ptr.To(true)}}
 	}
 	return p
+}
+
+// claimed returns a pod of nadra's, with its claim.
+func claimed(p *corev1.Pod) []runtime.Object {
+	p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "networks", ResourceClaimName: ptr.To(p.Name)}}
+	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name}}
+	claim.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{
+		Results: []resourceapi.DeviceRequestAllocationResult{{Driver: v1alpha1.DriverName, Device: "d"}},
+	}}
+	return []runtime.Object{p, claim}
 }
 
 func (w *world) run(t *testing.T) (*State, error) {
@@ -185,7 +195,7 @@ func TestRunWaves(t *testing.T) {
 	}
 	is("namespace", "n1 cordoned: true", "n2 cordoned: true", "n1 cordoned: false", "n2 cordoned: false", "n3 cordoned: true", "n3 cordoned: false")
 	w.comesBack(t)
-	for _, target := range []string{"node/n3", "namespace/x"} {
+	for _, target := range []string{"node/n3", "node/n3", "namespace/x"} { // a node that is back already is not touched
 		if err := w.runner.RollBack(t.Context(), w.plan, w.state(t), target); err != nil {
 			t.Fatal(err)
 		}
@@ -200,8 +210,8 @@ func TestRunWaves(t *testing.T) {
 	is("namespace", "n3 cordoned: true", "n3 cordoned: false")
 }
 
-// A drain that fails stops the upgrade: the state has the reason, and the node stays
-// cordoned and Multus'.
+// A drain that fails stops a rollback: the state has the reason, and the node stays
+// cordoned and nadra's.
 func TestStopsAtAGate(t *testing.T) {
 	for name, test := range map[string]struct {
 		pod     *corev1.Pod
@@ -214,34 +224,60 @@ func TestStopsAtAGate(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, test.pod)
+				w := newWorld(t, claimed(test.pod)...)
+				w.isNadras(t)
 				w.blocked = test.blocked
-				s, err := w.run(t)
+				err := w.runner.RollBack(t.Context(), w.plan, NewState(), "node/n1")
 				isGate(t, err, "node n1: drain", test.code, test.texts...)
+				s := w.state(t)
 				if s.Phase != Stopped || err == nil || s.Reason != err.Error() || reason.In(s.Reason) != test.code || s.Nodes["n1"].Step != Cordon {
 					t.Errorf("state %+v, node %+v", s, s.Nodes["n1"])
 				}
-				if n := w.node(t); !n.Spec.Unschedulable || n.Labels["nadra.dev/owner"] != "" {
-					t.Errorf("the node is %+v, want it cordoned and Multus'", n)
+				if n := w.node(t); !n.Spec.Unschedulable || n.Labels["nadra.dev/owner"] != "nadra" {
+					t.Errorf("the node is %+v, want it cordoned and nadra's", n)
 				}
 			})
 		})
 	}
 }
 
-// With --force, bare pods are deleted, too.
+// isNadras labels the node for nadra.
+func (w *world) isNadras(t *testing.T) {
+	t.Helper()
+	n := w.node(t)
+	n.Labels = map[string]string{v1alpha1.OwnerLabel: v1alpha1.OwnerNadra}
+	if _, err := w.CoreV1().Nodes().Update(t.Context(), n, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// With --force, a rollback deletes bare pods, too.
 func TestForce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, pod("p", ""))
+		w := newWorld(t, claimed(pod("p", ""))...)
+		w.isNadras(t)
 		w.runner.Force = true
-		w.log = "nadra-node: taking Multus' configuration away: [LastConfiguration] /conf has no other configuration\n"
-		s, err := w.run(t)
-		isGate(t, err, "node n1: unconfigure", "", strings.TrimSpace(w.log))
-		if s.Phase != Stopped || reason.In(s.Reason) != reason.LastConfiguration {
-			t.Errorf("state %+v, want the error that the pod on the node logged", s)
-		}
+		w.log = "nadra-node: giving back: [NotReturned] 2 sandboxes are nadra's\n"
+		isGate(t, w.runner.RollBack(t.Context(), w.plan, NewState(), "node/n1"), "node n1: release", "", strings.TrimSpace(w.log))
 		if diff := cmp.Diff([]string{"p"}, w.evicted); diff != "" {
 			t.Errorf("evicted (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// A node whose pods cannot be adopted stays Multus', and no pod is touched. The state has the error that the pod on
+// the node logged.
+func TestNotAdopted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, pod("p", "web"), pod("bare", ""))
+		w.log = "nadra-node: looking at Multus' files: [NotAdopted] pod x/p: its file cannot be read\n"
+		s, err := w.run(t)
+		isGate(t, err, "node n1: inspect", "", strings.TrimSpace(w.log))
+		if s.Phase != Stopped || reason.In(s.Reason) != reason.NotAdopted || s.Nodes["n1"].Step != Cordon {
+			t.Errorf("state %+v, node %+v", s, s.Nodes["n1"])
+		}
+		if n := w.node(t); !n.Spec.Unschedulable || n.Labels[v1alpha1.OwnerLabel] != "" || len(w.evicted) > 0 {
+			t.Errorf("the node is %+v, evicted %q, want it cordoned and Multus'", n, w.evicted)
 		}
 	})
 }
@@ -250,22 +286,21 @@ func TestForce(t *testing.T) {
 func TestPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, pod("p", "web"))
-		w.blocked = []string{"p"}
 		if _, err := w.run(t); err == nil {
 			t.Fatal("it did not stop")
 		}
 		if err := w.runner.Store.Pause(t.Context(), true); err != nil {
 			t.Fatal(err)
 		}
-		w.blocked = nil
+		w.log = "{}"
 		s, err := w.run(t)
-		if !errors.Is(err, ErrPaused) || s.Phase != Paused || len(w.evicted) > 0 {
-			t.Errorf("error %v, phase %s, evicted %q", err, s.Phase, w.evicted)
+		if !errors.Is(err, ErrPaused) || s.Phase != Paused || s.Nodes["n1"].Step != Cordon {
+			t.Errorf("error %v, phase %s, node %+v", err, s.Phase, s.Nodes["n1"])
 		}
 		if err := w.runner.Store.Pause(t.Context(), false); err != nil {
 			t.Fatal(err)
 		}
-		if s, _ = w.run(t); s.Nodes["n1"].Step != Assign || len(w.evicted) != 1 {
+		if s, _ = w.run(t); s.Nodes["n1"].Step != Adopt || len(w.evicted) > 0 {
 			t.Errorf("node %+v, evicted %q: it did not continue", s.Nodes["n1"], w.evicted)
 		}
 	})
@@ -281,7 +316,6 @@ func TestRollBackAll(t *testing.T) {
 		if _, err := w.CoreV1().Nodes().Update(t.Context(), n, metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		w.blocked = []string{"p"}
 		if _, err := w.run(t); err == nil {
 			t.Fatal("it did not stop")
 		}
@@ -345,14 +379,10 @@ func TestRunStrandsNoPod(t *testing.T) {
 		w.plan.Waves[0].Namespaces = nil
 		_, err := w.run(t)
 		isGate(t, err, "wave-1", reason.NoNodeForPods, "pod x/p", "Multus serves namespace x")
-		n := w.node(t)
-		if n.Spec.Unschedulable || len(w.evicted) > 0 {
+		if n := w.node(t); n.Spec.Unschedulable || len(w.evicted) > 0 {
 			t.Errorf("node %+v, evicted %q: nothing was to be touched", n.Spec, w.evicted)
 		}
-		n.Labels = map[string]string{v1alpha1.OwnerLabel: v1alpha1.OwnerNadra}
-		if _, err := w.CoreV1().Nodes().Update(t.Context(), n, metav1.UpdateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		w.isNadras(t)
 		if err := w.runner.Store.Save(t.Context(), w.plan, NewState()); err != nil {
 			t.Fatal(err)
 		}
@@ -453,7 +483,7 @@ func TestNodeIsWrittenByOthers(t *testing.T) {
 			}
 			return false, nil, nil
 		})
-		n := &NodeState{Direction: ToNadra}
+		n := &Move{Direction: ToNadra}
 		if err := newRun(w.runner, w.plan, NewState()).steps.cordon(t.Context(), "n1", n); err != nil {
 			t.Fatal(err)
 		}
@@ -468,7 +498,7 @@ func TestRollBackWithoutANode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		state := NewState()
-		state.Nodes["gone"] = &NodeState{Direction: ToNadra, Step: Assign}
+		state.Nodes["gone"] = &Move{Direction: ToNadra, Step: Assign}
 		if err := w.runner.RollBack(t.Context(), w.plan, state, "all"); err != nil {
 			t.Fatal(err)
 		}
@@ -483,11 +513,9 @@ func TestRollBackWithoutANode(t *testing.T) {
 func TestRollBackWaitsForTheConfiguration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, pod("p", "web"))
-		w.blocked = []string{"p"}
 		if _, err := w.run(t); err == nil {
 			t.Fatal("it did not stop")
 		}
-		w.blocked = nil
 		w.comesBack(t)
 		logs := []string{`{}`, `{"moved":[],"left":["10-default.conflist"]}`, "nadra-node: waiting for Multus' configuration: [MultusConfigurationMissing] /conf has none"}
 		w.runner.Nodes.Raw = func(context.Context, string) ([]byte, error) {
@@ -517,7 +545,7 @@ func TestTransientErrors(t *testing.T) {
 		"forbidden":  {apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New("no")), true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, pod("p", "web"))
+			w := newWorld(t, claimed(pod("p", "web"))...)
 			w.runner.DrainTimeout = 10 * time.Second
 			fail := 3
 			w.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
@@ -527,7 +555,7 @@ func TestTransientErrors(t *testing.T) {
 				return false, nil, nil
 			})
 			steps := newRun(w.runner, w.plan, NewState()).steps
-			err := steps.drain(t.Context(), "n1", &NodeState{Direction: ToNadra})
+			err := steps.drain(t.Context(), "n1", &Move{Direction: ToMultus})
 			if !tt.want && (err != nil || len(w.evicted) != 1) || tt.want && !apierrors.IsForbidden(err) {
 				t.Errorf("error %v, evicted %q", err, w.evicted)
 			}

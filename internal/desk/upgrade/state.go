@@ -25,9 +25,9 @@ type State struct {
 	// outside of rollbacks.
 	Target string `json:"target,omitempty"`
 	// Nodes are the nodes whose move has begun.
-	Nodes map[string]*NodeState `json:"nodes,omitempty"`
+	Nodes map[string]*Move `json:"nodes,omitempty"`
 	// Rollouts are the namespaces whose move beside Multus has begun.
-	Rollouts map[string]*RolloutState `json:"rollouts,omitempty"`
+	Rollouts map[string]*Move `json:"rollouts,omitempty"`
 	// Namespaces are the namespaces that were labelled, with their original label.
 	Namespaces map[string]NamespaceState `json:"namespaces,omitempty"`
 	// Multus are the original settings of the DaemonSets that are kept off nadra's
@@ -48,18 +48,22 @@ const (
 	RolledBack  Phase = "rolled back"
 )
 
-// NodeState records how far the move of a node is.
-type NodeState struct {
+// Move records how far the move of a node or, beside Multus, of a namespace is.
+type Move struct {
 	Direction Direction `json:"direction"`
 	// Step is the last completed step; empty if none is.
 	Step Step `json:"step,omitempty"`
-	// Drains is true if the node's pods with networks are evicted. A node that moves to
-	// nadra keeps them otherwise.
+	// Drains is read from the states of earlier versions, which wrote it for nodes whose pods are evicted. On the
+	// way to nadra, none is.
 	Drains bool `json:"drains,omitempty"`
 	// WasCordoned is true if the node was cordoned before its move.
 	WasCordoned bool `json:"wasCordoned,omitempty"`
 	// Ready is how many pods of each disturbed workload were ready before the move.
 	Ready []WorkloadPods `json:"ready,omitempty"`
+	// Restarted are the workloads of the namespace whose rollout has begun.
+	Restarted []Workload `json:"restarted,omitempty"`
+	// Before is the snapshot of the namespace before its move, compressed.
+	Before []byte `json:"before,omitempty"`
 }
 
 // NamespaceState is the original state of a namespace.
@@ -76,7 +80,7 @@ type MultusState struct {
 	UpdateStrategy json.RawMessage `json:"updateStrategy,omitempty"`
 }
 
-// Direction is the direction of a node's move.
+// Direction is the direction of a move.
 type Direction string
 
 // The directions.
@@ -93,19 +97,19 @@ func (d Direction) From() string {
 	return v1alpha1.OwnerMultus
 }
 
-// Step is a step of a node's move.
+// Step is a step of a move.
 type Step string
 
-// The steps. Each can be repeated after an interruption.
+// The steps of a node. Each can be repeated after an interruption.
 const (
 	Cordon      Step = "cordon"      // no pod is scheduled to the node
 	Inspect     Step = "inspect"     // what Multus has attached can be adopted
-	Drain       Step = "drain"       // the pods with networks, and their networks, are gone
 	Assign      Step = "assign"      // the node is labelled for nadra, and Multus' pod is gone
 	Unconfigure Step = "unconfigure" // the container runtime does not use Multus
 	Adopt       Step = "adopt"       // nadra detaches what Multus has attached
 	Serve       Step = "serve"       // nadra's driver offers networks
 	Verify      Step = "verify"      // canaries have their networks
+	Drain       Step = "drain"       // the pods whose networks nadra attached by claims, and these networks, are gone
 	Release     Step = "release"     // the label says that the node returns, and what was adopted is Multus' again
 	Configure   Step = "configure"   // the container runtime uses Multus again
 	Return      Step = "return"      // Multus' pod is ready, the runtime has its configuration, and the label is removed
@@ -113,50 +117,57 @@ const (
 	Recover     Step = "recover"     // as many pods are ready as before
 )
 
-// StepsOf returns the steps of a direction, in order. A node that moves to nadra is drained, or
-// keeps its pods. One that moves back is always drained of the pods whose networks nadra attached.
-func StepsOf(d Direction, drains bool) []Step {
-	switch {
-	case d == ToMultus:
-		return []Step{Cordon, Drain, Release, Configure, Return, Uncordon, Recover}
-	case drains:
-		return []Step{Cordon, Drain, Assign, Unconfigure, Adopt, Serve, Verify, Uncordon, Recover}
-	}
-	return []Step{Cordon, Inspect, Assign, Unconfigure, Adopt, Serve, Verify, Uncordon, Recover}
+// The steps of a namespace beside Multus, besides Verify. Each can be repeated, too.
+const (
+	Record  Step = "record"  // what its pods have is recorded
+	Label   Step = "label"   // the namespace is labelled, so that its new pods have the new owner
+	Restart Step = "restart" // its workloads have been restarted, and their pods are ready
+	Compare Step = "compare" // no pod has lost a network
+)
+
+// NodeSteps are the steps of a node in each direction, in order.
+var NodeSteps = map[Direction][]Step{
+	ToNadra:  {Cordon, Inspect, Assign, Unconfigure, Adopt, Serve, Verify, Uncordon, Recover},
+	ToMultus: {Cordon, Drain, Release, Configure, Return, Uncordon, Recover},
 }
 
-// Finished reports whether the node has completed all steps of its direction.
-func (n *NodeState) Finished() bool { return n != nil && n.Step == Recover }
-
-// AtNadra reports whether the node has moved to nadra.
-func (n *NodeState) AtNadra() bool { return n.Finished() && n.Direction == ToNadra }
-
-// Next returns the remaining steps of a direction. A node that turns around starts
-// over, which the steps of both directions allow. So does one that is drained from now on, or not
-// any more.
-func (n *NodeState) Next(d Direction, drains bool) []Step {
-	steps := StepsOf(d, drains)
-	if !n.continues(d, drains) || n.Step == "" {
-		return steps
-	}
-	return steps[slices.Index(steps, n.Step)+1:]
+// namespaceSteps are the steps of a namespace beside Multus in each direction, in order.
+var namespaceSteps = map[Direction][]Step{
+	ToNadra:  {Record, Verify, Label, Restart, Compare},
+	ToMultus: {Record, Label, Restart, Compare},
 }
 
-// continues reports whether the node is on its way by the same steps.
-func (n *NodeState) continues(d Direction, drains bool) bool {
-	return n != nil && n.Direction == d && (d == ToMultus || n.Drains == drains || n.Finished())
-}
+// Finished reports whether the move has completed its last step, Recover or Compare.
+func (m *Move) Finished() bool { return m != nil && (m.Step == Recover || m.Step == Compare) }
 
-// Begin returns the state of a node that takes its next step: n itself, or that of a new move.
-func (n *NodeState) Begin(d Direction, drains bool) *NodeState {
-	if n.continues(d, drains) {
-		return n
+// AtNadra reports whether the node or namespace has moved to nadra.
+func (m *Move) AtNadra() bool { return m.Finished() && m.Direction == ToNadra }
+
+// atMultus reports whether the node or namespace has moved back to Multus.
+func (m *Move) atMultus() bool { return m.Finished() && m.Direction == ToMultus }
+
+// begin returns m if it goes in a direction and is not finished, and a new move otherwise.
+func (m *Move) begin(d Direction) *Move {
+	if m != nil && m.Direction == d && !m.Finished() {
+		return m
 	}
-	out := &NodeState{Direction: d, Drains: drains || d == ToMultus}
-	if n != nil && !n.Finished() {
-		out.WasCordoned, out.Ready = n.WasCordoned, n.Ready // before the interrupted move
+	out := &Move{Direction: d}
+	if m != nil && !m.Finished() {
+		out.WasCordoned, out.Ready = m.WasCordoned, m.Ready // before the interrupted move
 	}
 	return out
+}
+
+// next returns the steps that are left in a direction. A move that turns around starts over, which the steps of both
+// directions allow, and so does one that is finished.
+func (m *Move) next(steps map[Direction][]Step, d Direction) []Step {
+	return steps[d][slices.Index(steps[d], m.begin(d).Step)+1:]
+}
+
+// valid reports whether this version can continue the move.
+func (m *Move) valid(steps map[Direction][]Step) bool {
+	return m != nil && steps[m.Direction] != nil && (m.Step == "" || slices.Contains(steps[m.Direction], m.Step)) &&
+		(m.Direction == ToMultus || !m.Drains)
 }
 
 // Remaining returns the nodes of a wave that have not moved to nadra, in order.
@@ -174,8 +185,8 @@ func (s *State) Remaining(w Wave) []string {
 func NewState() *State {
 	return &State{
 		APIVersion: APIVersion, Kind: StateKind, Phase: Running,
-		Nodes: map[string]*NodeState{}, Namespaces: map[string]NamespaceState{}, Multus: map[string]MultusState{},
-		Rollouts: map[string]*RolloutState{},
+		Nodes: map[string]*Move{}, Rollouts: map[string]*Move{},
+		Namespaces: map[string]NamespaceState{}, Multus: map[string]MultusState{},
 	}
 }
 
@@ -188,17 +199,22 @@ func ParseState(text []byte) (*State, error) {
 	if s.APIVersion != APIVersion || s.Kind != StateKind {
 		return nil, fmt.Errorf("reading the state of the upgrade: apiVersion %q and kind %q are not %s %s: use the version of kubectl-nadra that wrote it", s.APIVersion, s.Kind, APIVersion, StateKind)
 	}
-	for name, n := range s.Nodes {
-		if n == nil || n.Direction != ToNadra && n.Direction != ToMultus || n.Step != "" && !slices.Contains(StepsOf(n.Direction, n.Drains), n.Step) {
-			return nil, fmt.Errorf("reading the state of the upgrade: nodes[%s] has an unknown direction or step: use the version of kubectl-nadra that wrote it", name)
+	for name, m := range s.Nodes {
+		if !m.valid(NodeSteps) {
+			return nil, unknownMove("nodes", name)
 		}
 	}
-	for name, r := range s.Rollouts {
-		if !r.valid() {
-			return nil, fmt.Errorf("reading the state of the upgrade: rollouts[%s] has an unknown direction or step: use the version of kubectl-nadra that wrote it", name)
+	for name, m := range s.Rollouts {
+		if !m.valid(namespaceSteps) {
+			return nil, unknownMove("rollouts", name)
 		}
 	}
 	return s, nil
+}
+
+func unknownMove(field, name string) error {
+	return fmt.Errorf("reading the state of the upgrade: %s[%s] has an unknown direction or step, or drains: true on the way to nadra: "+
+		"use the version of kubectl-nadra that wrote it", field, name)
 }
 
 // JSON encodes the state as the cluster keeps it.
@@ -223,34 +239,49 @@ type Line struct {
 	Of   int  `json:"of"`
 }
 
-// Lines returns the progress of the plan's nodes, in order, and then of nodes that the
-// plan does not have any more.
+// Lines returns the progress of the plan's nodes or, beside Multus, of its namespaces, in order, and then of those
+// that the plan does not have any more.
 func (s *State) Lines(p *Plan) []Line {
+	moves, steps := s.Nodes, NodeSteps
 	if p.BesideMultus {
-		return s.rolloutLines(p)
+		moves, steps = s.Rollouts, namespaceSteps
 	}
 	var out []Line
 	seen := map[string]bool{}
-	line := func(wave, node string) {
-		l := Line{Wave: wave, Node: node, Direction: ToNadra}
-		drains := p.Drain
-		if n := s.Nodes[node]; n != nil {
-			l.Direction, l.Step, drains = n.Direction, n.Step, n.Drains
+	line := func(wave, name string) {
+		l := Line{Wave: wave, Node: name, Direction: ToNadra}
+		if p.BesideMultus {
+			l.Node, l.Namespace = "", name
 		}
-		steps := StepsOf(l.Direction, drains)
-		l.Of, l.Done = len(steps), slices.Index(steps, l.Step)+1
+		if m := moves[name]; m != nil {
+			l.Direction, l.Step = m.Direction, m.Step
+		}
+		l.Of, l.Done = len(steps[l.Direction]), slices.Index(steps[l.Direction], l.Step)+1
 		out = append(out, l)
-		seen[node] = true
+		seen[name] = true
 	}
 	for _, w := range p.Waves {
-		for _, n := range w.Nodes {
-			line(w.Name, n.Name)
+		for _, name := range p.Movers(w) {
+			line(w.Name, name)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(s.Nodes)) {
+	for _, name := range slices.Sorted(maps.Keys(moves)) {
 		if !seen[name] {
 			line("", name)
 		}
 	}
 	return out
+}
+
+// backwards returns the nodes or, beside Multus, the namespaces that have begun to move and are not back at Multus, the
+// last one of the plan first.
+func (s *State) backwards(p *Plan) []string {
+	moves := s.Nodes
+	if p.BesideMultus {
+		moves = s.Rollouts
+	}
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(moves)), func(name string) bool { return moves[name].atMultus() })
+	order := p.Movers(p.Waves...)
+	slices.SortStableFunc(names, func(a, b string) int { return slices.Index(order, b) - slices.Index(order, a) })
+	return names
 }

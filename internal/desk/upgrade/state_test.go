@@ -10,49 +10,64 @@ import (
 )
 
 func TestNextSteps(t *testing.T) {
-	adopts := []Step{Cordon, Inspect, Assign, Unconfigure, Adopt, Serve, Verify, Uncordon, Recover}
-	drains := []Step{Cordon, Drain, Assign, Unconfigure, Adopt, Serve, Verify, Uncordon, Recover}
-	back := []Step{Cordon, Drain, Release, Configure, Return, Uncordon, Recover}
+	forth, back := NodeSteps[ToNadra], NodeSteps[ToMultus]
 	for _, test := range []struct {
 		name      string
-		node      *NodeState
+		move      *Move
+		steps     map[Direction][]Step
 		direction Direction
-		drains    bool
 		want      []Step
 	}{
-		{"not started", nil, ToNadra, false, adopts},
-		{"not started, drained", nil, ToNadra, true, drains},
-		{"started, no step completed", &NodeState{Direction: ToNadra}, ToNadra, false, adopts},
-		{"interrupted", &NodeState{Direction: ToNadra, Step: Unconfigure}, ToNadra, false, []Step{Adopt, Serve, Verify, Uncordon, Recover}},
-		{"interrupted, drained", &NodeState{Direction: ToNadra, Step: Drain, Drains: true}, ToNadra, true, []Step{Assign, Unconfigure, Adopt, Serve, Verify, Uncordon, Recover}},
-		{"drained from now on", &NodeState{Direction: ToNadra, Step: Unconfigure}, ToNadra, true, drains},
-		{"finished", &NodeState{Direction: ToNadra, Step: Recover}, ToNadra, false, []Step{}},
-		{"finished by a drain", &NodeState{Direction: ToNadra, Step: Recover, Drains: true}, ToNadra, false, []Step{}},
-		{"turns around halfway", &NodeState{Direction: ToNadra, Step: Assign}, ToMultus, false, back},
-		{"during a rollback", &NodeState{Direction: ToMultus, Step: Configure, Drains: true}, ToMultus, false, []Step{Return, Uncordon, Recover}},
-		{"moves again after a rollback", &NodeState{Direction: ToMultus, Step: Recover, Drains: true}, ToNadra, false, adopts},
+		{"not started", nil, NodeSteps, ToNadra, forth},
+		{"started, no step completed", &Move{Direction: ToNadra}, NodeSteps, ToNadra, forth},
+		{"interrupted", &Move{Direction: ToNadra, Step: Unconfigure}, NodeSteps, ToNadra, []Step{Adopt, Serve, Verify, Uncordon, Recover}},
+		{"turns around halfway", &Move{Direction: ToNadra, Step: Assign}, NodeSteps, ToMultus, back},
+		{"during a rollback", &Move{Direction: ToMultus, Step: Configure, Drains: true}, NodeSteps, ToMultus, []Step{Return, Uncordon, Recover}},
+		{"moves again after a rollback", &Move{Direction: ToMultus, Step: Recover, Drains: true}, NodeSteps, ToNadra, forth},
+		{"finished, and moves again", &Move{Direction: ToNadra, Step: Recover}, NodeSteps, ToNadra, forth},
+		{"a namespace, not started", nil, namespaceSteps, ToNadra, []Step{Record, Verify, Label, Restart, Compare}},
+		{"a namespace, interrupted", &Move{Direction: ToNadra, Step: Label}, namespaceSteps, ToNadra, []Step{Restart, Compare}},
+		{"a namespace that turns around", &Move{Direction: ToNadra, Step: Label}, namespaceSteps, ToMultus, []Step{Record, Label, Restart, Compare}},
+		{"a namespace, finished, whose label was removed", &Move{Direction: ToNadra, Step: Compare}, namespaceSteps, ToNadra, namespaceSteps[ToNadra]},
 	} {
-		if diff := cmp.Diff(test.want, test.node.Next(test.direction, test.drains)); diff != "" {
+		if diff := cmp.Diff(test.want, test.move.next(test.steps, test.direction)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", test.name, diff)
 		}
 	}
 }
 
+// Only the last step of a move is one at which a move is finished.
+func TestFinished(t *testing.T) {
+	for _, steps := range []map[Direction][]Step{NodeSteps, namespaceSteps} {
+		for direction, all := range steps {
+			for i, step := range all {
+				m := &Move{Direction: direction, Step: step}
+				if last := i == len(all)-1; m.Finished() != last || m.AtNadra() != (last && direction == ToNadra) || m.atMultus() != (last && direction == ToMultus) {
+					t.Errorf("%s after %s: finished %t, at nadra %t, at Multus %t", direction, step, m.Finished(), m.AtNadra(), m.atMultus())
+				}
+			}
+		}
+	}
+	if m := (*Move)(nil); m.Finished() || m.AtNadra() || m.atMultus() {
+		t.Error("a move that has not begun is finished")
+	}
+}
+
 // A node that turns around is uncordoned in the end only if it was before the first move.
 func TestBeginKeepsTheFirstState(t *testing.T) {
-	halfway := &NodeState{Direction: ToNadra, Step: Assign, WasCordoned: true, Ready: []WorkloadPods{{Pods: 2}}}
-	if halfway.Begin(ToNadra, false) != halfway {
+	halfway := &Move{Direction: ToNadra, Step: Assign, WasCordoned: true, Ready: []WorkloadPods{{Pods: 2}}}
+	if halfway.begin(ToNadra) != halfway {
 		t.Error("a node that goes on has another state")
 	}
-	want := &NodeState{Direction: ToMultus, Drains: true, WasCordoned: true, Ready: halfway.Ready}
-	if diff := cmp.Diff(want, halfway.Begin(ToMultus, false)); diff != "" {
+	want := &Move{Direction: ToMultus, WasCordoned: true, Ready: halfway.Ready}
+	if diff := cmp.Diff(want, halfway.begin(ToMultus)); diff != "" {
 		t.Errorf("turning around (-want +got):\n%s", diff)
 	}
-	done := &NodeState{Direction: ToNadra, Step: Recover, WasCordoned: true}
-	if diff := cmp.Diff(&NodeState{Direction: ToMultus, Drains: true}, done.Begin(ToMultus, false)); diff != "" {
+	done := &Move{Direction: ToNadra, Step: Recover, WasCordoned: true}
+	if diff := cmp.Diff(&Move{Direction: ToMultus}, done.begin(ToMultus)); diff != "" {
 		t.Errorf("after a move (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(&NodeState{Direction: ToNadra}, (*NodeState)(nil).Begin(ToNadra, false)); diff != "" {
+	if diff := cmp.Diff(&Move{Direction: ToNadra}, (*Move)(nil).begin(ToNadra)); diff != "" {
 		t.Errorf("a new node (-want +got):\n%s", diff)
 	}
 }
@@ -62,15 +77,13 @@ func TestBeginKeepsTheFirstState(t *testing.T) {
 func TestOrderOfSteps(t *testing.T) {
 	for _, order := range []struct {
 		direction Direction
-		drains    bool
 		steps     []Step
 	}{
-		{ToNadra, true, []Step{Cordon, Drain, Assign, Unconfigure, Adopt, Verify, Uncordon, Recover}},
-		{ToNadra, false, []Step{Cordon, Inspect, Assign, Unconfigure, Adopt, Verify, Uncordon, Recover}},
-		{ToMultus, false, []Step{Cordon, Drain, Release, Configure, Return, Uncordon, Recover}},
+		{ToNadra, []Step{Cordon, Inspect, Assign, Unconfigure, Adopt, Verify, Uncordon, Recover}},
+		{ToMultus, []Step{Cordon, Drain, Release, Configure, Return, Uncordon, Recover}},
 	} {
 		at := func(d Direction, s Step) int {
-			i := slices.Index(StepsOf(d, order.drains), s)
+			i := slices.Index(NodeSteps[d], s)
 			if i < 0 {
 				t.Fatalf("%s has no step %s", d, s)
 			}
@@ -84,12 +97,27 @@ func TestOrderOfSteps(t *testing.T) {
 	}
 }
 
+// The last one of the plan goes back first, and what is back already does not.
+func TestBackwards(t *testing.T) {
+	on, back := &Move{Direction: ToNadra, Step: Verify}, &Move{Direction: ToMultus, Step: Recover}
+	s := NewState()
+	s.Nodes = map[string]*Move{"a": on, "b": on, "c": back, "gone": on}
+	s.Rollouts = map[string]*Move{"x": {Direction: ToMultus, Step: Compare}, "y": on, "z": {Direction: ToMultus, Step: Record}}
+	waves := []Wave{{Nodes: []NodeShare{{Name: "b"}}, Namespaces: []string{"z"}}, {Nodes: []NodeShare{{Name: "c"}, {Name: "a"}}, Namespaces: []string{"y", "x"}}}
+	if got := s.backwards(&Plan{Waves: waves}); !slices.Equal(got, []string{"a", "b", "gone"}) {
+		t.Errorf("nodes %q", got)
+	}
+	if got := s.backwards(&Plan{Waves: waves, BesideMultus: true}); !slices.Equal(got, []string{"y", "z"}) {
+		t.Errorf("namespaces %q", got)
+	}
+}
+
 func TestStateForms(t *testing.T) {
 	s := NewState()
-	s.Phase, s.Reason = Stopped, "node b: drain: after 5m: …"
-	s.Nodes["a"] = &NodeState{Direction: ToNadra, Step: Recover}
-	s.Nodes["b"] = &NodeState{Direction: ToNadra, Step: Cordon, WasCordoned: true, Ready: []WorkloadPods{{Workload{"Deployment", "x", "d"}, 2}}}
-	s.Nodes["gone"] = &NodeState{Direction: ToMultus, Step: Configure}
+	s.Phase, s.Reason = Stopped, "node b: inspect: after 5m: …"
+	s.Nodes["a"] = &Move{Direction: ToNadra, Step: Recover}
+	s.Nodes["b"] = &Move{Direction: ToNadra, Step: Cordon, WasCordoned: true, Ready: []WorkloadPods{{Workload{"Deployment", "x", "d"}, 2}}}
+	s.Nodes["gone"] = &Move{Direction: ToMultus, Step: Configure}
 	s.Namespaces["x"] = NamespaceState{Owner: "multus"}
 	s.Multus["kube-system/multus"] = MultusState{Affinity: []byte(`{"nodeAffinity":{}}`)}
 	text, err := s.JSON()
@@ -126,6 +154,10 @@ func TestParseStateErrors(t *testing.T) {
 		{`{"apiVersion":"nadra.dev/v1alpha1","kind":"UpgradeState","nodes":{"a":{"direction":"up"}}}`, "nodes[a] "},
 		{`{"apiVersion":"nadra.dev/v1alpha1","kind":"UpgradeState","nodes":{"a":{"direction":"to-multus","step":"serve"}}}`, "nodes[a] "},
 		{`{"apiVersion":"nadra.dev/v1alpha1","kind":"UpgradeState","nodes":{"a":null}}`, "nodes[a] "},
+		{`{"apiVersion":"nadra.dev/v1alpha1","kind":"UpgradeState","nodes":{"a":{"direction":"to-nadra","step":"drain"}}}`, "nodes[a] "},
+		{`{"apiVersion":"nadra.dev/v1alpha1","kind":"UpgradeState","nodes":{"a":{"direction":"to-nadra","step":"assign","drains":true}}}`, "nodes[a] has an unknown direction or step, or drains: true on the way to nadra: use the version of kubectl-nadra that wrote it"},
+		{`{"apiVersion":"nadra.dev/v1alpha1","kind":"UpgradeState","rollouts":{"a":{"direction":"to-nadra","step":"fly"}}}`, "rollouts[a] "},
+		{`{"apiVersion":"nadra.dev/v1alpha1","kind":"UpgradeState","rollouts":{"a":{"direction":"to-nadra","step":"cordon"}}}`, "rollouts[a] "},
 	} {
 		if _, err := ParseState([]byte(test.text)); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: error %v, want one with %q", test.text, err, test.want)

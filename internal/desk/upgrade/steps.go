@@ -33,26 +33,26 @@ type steps struct {
 }
 
 // take takes one step. Every step can be repeated.
-func (s *steps) take(ctx context.Context, step Step, name string, n *NodeState) error {
-	do := map[Step]func(context.Context, string, *NodeState) error{
-		Cordon: s.cordon, Inspect: s.inspect, Drain: s.drain, Assign: s.assign, Unconfigure: s.unconfigure,
+func (s *steps) take(ctx context.Context, step Step, name string, m *Move) error {
+	do := map[Step]func(context.Context, string, *Move) error{
+		Cordon: s.cordon, Inspect: s.inspect, Assign: s.assign, Unconfigure: s.unconfigure,
 		Adopt: s.adopt, Serve: s.serve, Verify: s.verify,
-		Release: s.release, Configure: s.configure, Return: s.giveBack,
+		Drain: s.drain, Release: s.release, Configure: s.configure, Return: s.giveBack,
 		Uncordon: s.uncordon, Recover: s.awaitRecovery,
 	}[step]
-	return do(ctx, name, n)
+	return do(ctx, name, m)
 }
 
 // cordon cordons and taints a node. It first saves whether the node was cordoned
 // before, and how many pods of the disturbed workloads are ready.
-func (s *steps) cordon(ctx context.Context, name string, n *NodeState) error {
+func (s *steps) cordon(ctx context.Context, name string, m *Move) error {
 	return s.nodes.change(ctx, name, func(node *corev1.Node) error {
 		if !slices.ContainsFunc(node.Spec.Taints, isMoving) {
 			f, err := s.reader.facts(ctx)
 			if err != nil {
 				return err
 			}
-			n.WasCordoned, n.Ready = node.Spec.Unschedulable, f.ReadyOf(f.Disturbed(name, n.Direction))
+			m.WasCordoned, m.Ready = node.Spec.Unschedulable, f.ReadyOf(f.Disturbed(name, m.Direction))
 			if err := s.journal.save(ctx); err != nil {
 				return err
 			}
@@ -64,23 +64,22 @@ func (s *steps) cordon(ctx context.Context, name string, n *NodeState) error {
 }
 
 // uncordon removes taint and cordon, unless the node was cordoned before its move.
-func (s *steps) uncordon(ctx context.Context, name string, n *NodeState) error {
+func (s *steps) uncordon(ctx context.Context, name string, m *Move) error {
 	return s.nodes.change(ctx, name, func(node *corev1.Node) error {
 		node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, isMoving)
-		node.Spec.Unschedulable = n.WasCordoned
+		node.Spec.Unschedulable = m.WasCordoned
 		return nil
 	})
 }
 
-// drain evicts the pods whose networks the node's present owner attached, and waits
-// until they are gone: their networks are then detached by their owner. It does not
-// touch other pods.
-func (s *steps) drain(ctx context.Context, name string, n *NodeState) error {
-	return s.evictor.evictAll(ctx, "node "+name, func(f *Facts) []Pod { return f.Disturbed(name, n.Direction) })
+// drain evicts the pods whose networks nadra attached by claims from a node that moves back, and
+// waits until they are gone: nadra has then detached their networks. It does not touch other pods.
+func (s *steps) drain(ctx context.Context, name string, _ *Move) error {
+	return s.evictor.evictAll(ctx, "node "+name, func(f *Facts) []Pod { return f.Disturbed(name, ToMultus) })
 }
 
 // assign labels a node for nadra, and waits until Multus' pod has left it.
-func (s *steps) assign(ctx context.Context, name string, _ *NodeState) error {
+func (s *steps) assign(ctx context.Context, name string, _ *Move) error {
 	if err := s.nodes.label(ctx, name, v1alpha1.OwnerNadra); err != nil {
 		return err
 	}
@@ -95,12 +94,12 @@ func (s *steps) assign(ctx context.Context, name string, _ *NodeState) error {
 
 // inspect checks, while Multus still serves the node, that nadra's driver can adopt what Multus has
 // attached there.
-func (s *steps) inspect(ctx context.Context, name string, _ *NodeState) error {
+func (s *steps) inspect(ctx context.Context, name string, _ *Move) error {
 	return s.handover.check(ctx, name)
 }
 
 // adopt waits until nadra's driver has adopted what Multus has attached on the node.
-func (s *steps) adopt(ctx context.Context, name string, _ *NodeState) error {
+func (s *steps) adopt(ctx context.Context, name string, _ *Move) error {
 	return s.handover.adopted(ctx, name)
 }
 
@@ -111,7 +110,7 @@ const driverWait = time.Minute
 // it has adopted: before Multus is in the runtime's configuration, so that no DEL runs twice. It first
 // waits until the driver is ready, because pods that started while it was away, after a boot for example,
 // get their networks when it comes back. A driver that stays away does not stop the rollback.
-func (s *steps) release(ctx context.Context, name string, _ *NodeState) error {
+func (s *steps) release(ctx context.Context, name string, _ *Move) error {
 	err := s.await(ctx, min(s.gate, driverWait), reason.DriverNotServing, func(ctx context.Context) (string, error) { return s.driverMissing(ctx, name) })
 	switch {
 	case reason.Of(err) == reason.DriverNotServing:
@@ -127,7 +126,7 @@ func (s *steps) release(ctx context.Context, name string, _ *NodeState) error {
 
 // giveBack waits until Multus' pod is ready on the node, and until the container runtime has Multus'
 // configuration, and then removes the label: until then nadra attaches new pods.
-func (s *steps) giveBack(ctx context.Context, name string, _ *NodeState) error {
+func (s *steps) giveBack(ctx context.Context, name string, _ *Move) error {
 	count := s.daemonSets.count()
 	err := s.await(ctx, s.gate, reason.MultusPodNotReady, func(ctx context.Context) (string, error) {
 		pods, err := s.daemonSets.podsOn(ctx, name)
@@ -154,17 +153,17 @@ func (s *steps) giveBack(ctx context.Context, name string, _ *NodeState) error {
 }
 
 // unconfigure takes Multus' configuration away from the container runtime.
-func (s *steps) unconfigure(ctx context.Context, name string, _ *NodeState) error {
+func (s *steps) unconfigure(ctx context.Context, name string, _ *Move) error {
 	return s.handover.turn(ctx, name, "off")
 }
 
 // configure gives Multus' configuration back to the container runtime.
-func (s *steps) configure(ctx context.Context, name string, _ *NodeState) error {
+func (s *steps) configure(ctx context.Context, name string, _ *Move) error {
 	return s.handover.turn(ctx, name, "on")
 }
 
 // serve waits until nadra's driver is ready on the node, and offers networks there.
-func (s *steps) serve(ctx context.Context, name string, _ *NodeState) error {
+func (s *steps) serve(ctx context.Context, name string, _ *Move) error {
 	return s.await(ctx, s.gate, reason.DriverNotServing, func(ctx context.Context) (string, error) {
 		if missing, err := s.driverMissing(ctx, name); err != nil || missing != "" {
 			return missing, err
@@ -206,8 +205,8 @@ func (s *steps) driverMissing(ctx context.Context, name string) (string, error) 
 
 // verify runs canaries on the node. It first waits for the driver again: after an interruption the step serve may
 // be long past, and a node that offers no networks would need no canary.
-func (s *steps) verify(ctx context.Context, name string, n *NodeState) error {
-	if err := s.serve(ctx, name, n); err != nil || s.canaries == nil || s.dry != "" {
+func (s *steps) verify(ctx context.Context, name string, m *Move) error {
+	if err := s.serve(ctx, name, m); err != nil || s.canaries == nil || s.dry != "" {
 		return err
 	}
 	err := s.canaries(ctx, name)
@@ -218,13 +217,13 @@ func (s *steps) verify(ctx context.Context, name string, n *NodeState) error {
 }
 
 // awaitRecovery waits until as many pods of the disturbed workloads are ready as before.
-func (s *steps) awaitRecovery(ctx context.Context, _ string, n *NodeState) error {
+func (s *steps) awaitRecovery(ctx context.Context, _ string, m *Move) error {
 	return s.await(ctx, s.gate, reason.PodsNotReady, func(ctx context.Context) (string, error) {
 		f, err := s.reader.facts(ctx)
 		if err != nil {
 			return "", err
 		}
-		for _, before := range n.Ready {
+		for _, before := range m.Ready {
 			if now := f.Ready(before.Workload); now < before.Pods {
 				return tooFewReady(before.Workload, now, before.Pods), nil
 			}

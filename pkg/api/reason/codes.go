@@ -101,7 +101,6 @@ const (
 	LeaseLost                  Code = "LeaseLost"
 	NoNodeForPods              Code = "NoNodeForPods"
 	PodNotRecreated            Code = "PodNotRecreated"
-	StaticPod                  Code = "StaticPod"
 	DrainTimeout               Code = "DrainTimeout"
 	MultusPodRemains           Code = "MultusPodRemains"
 	MultusPodNotReady          Code = "MultusPodNotReady"

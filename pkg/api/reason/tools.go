@@ -30,10 +30,6 @@ var toolTable = []Entry{
 		"Delete the pod, or use --force.",
 	},
 	{
-		StaticPod, Upgrade, "A static pod with networks runs on the node. It cannot be evicted, and cannot have claims.", OfNode,
-		"Remove its file from the node, or its annotation.",
-	},
-	{
 		DrainTimeout, Upgrade, "Pods with networks did not leave the node or namespace within --drain-timeout.", OfPod,
 		"Look at the pod that the message names: a PodDisruptionBudget, a finalizer, or a long shutdown. Then run kubectl nadra upgrade resume.",
 	},
@@ -51,7 +47,7 @@ var toolTable = []Entry{
 	},
 	{
 		NotAdopted, Upgrade, "nadra cannot take over the networks that Multus has attached to a pod: what Multus keeps of it on the node cannot be read, or does not fit its network namespace.", OfNode,
-		"Delete the pod, so that Multus deletes its networks, or plan with --drain. Then run kubectl nadra upgrade resume.",
+		"Delete the pod, so that Multus deletes its networks. Then run kubectl nadra upgrade resume.",
 	},
 	{
 		NotReturned, Upgrade, "nadra's driver did not give the sandboxes that it has adopted back to Multus within --gate-timeout.", OfDriver,
