@@ -143,7 +143,7 @@ func (b *planner) containerdBuild(components, choice string) goBuild {
 	version := b.requiredVersion(filepath.Join(dir, modfile), containerdModule)
 	return goBuild{
 		name: "containerd", version: version, dir: dir, modfile: modfile,
-		tags:     "no_btrfs no_zfs no_devmapper no_tracing no_systemd no_rdt urfave_cli_no_docs netgo osusergo",
+		tags:     "no_btrfs no_zfs no_devmapper no_tracing no_systemd no_rdt urfave_cli_no_docs",
 		ldflags:  " -X " + containerdModule + "/version.Version=" + strings.TrimPrefix(version, "v"),
 		own:      "github.com/containerd/...",
 		packages: prefixed(containerdModule+"/cmd/", "containerd", "containerd-shim-runc-v2", "ctr"),
