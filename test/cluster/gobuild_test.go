@@ -10,7 +10,7 @@ import (
 // TestModulesHaveOneVersion checks that Kubernetes and Helm are built with nadra's versions of the modules that they
 // share: another version of one small module is enough to compile client-go once more.
 func TestModulesHaveOneVersion(t *testing.T) {
-	root, err := SourceRoot()
+	root, err := sourceRoot()
 	if err != nil {
 		t.Fatal(err)
 	}

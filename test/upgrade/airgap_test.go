@@ -215,7 +215,7 @@ var unsteady = []struct {
 	what *regexp.Regexp
 	as   string
 }{
-	{regexp.MustCompile(`(?m)^( *\| node-)[12] \| none \| .* \|$`), "$1 PODS"}, // where the scheduler has put them
+	{regexp.MustCompile(`(?m)^( *\| node-)[12] \| .* \|$`), "$1 PODS"}, // where the scheduler has put them
 	{regexp.MustCompile(`(?m)^( *wave-[12]  node-)[12]`), "$1"},
 	{regexp.MustCompile(`the oldest is \d+ minutes? old`), "the oldest is old"},
 }
