@@ -164,7 +164,7 @@ func componentAdvice(name string) string {
 	return cmp.Or(map[string]string{
 		"cluster-autoscaler": "It simulates claims by default from 1.35 on, before with --enable-dynamic-resource-allocation. It takes the networks of a new node from another node of its group: keep one in each group. " +
 			"It judges a node with ResourceSlices by its devices alone, and not by CPU and memory: protect nodes of nadra that it must not remove by the annotation cluster-autoscaler.kubernetes.io/scale-down-disabled=true.",
-		"karpenter": "By default (--ignore-dra-requests) it adds no node for a pod that has a claim. Keep enough nodes for such pods, in a node group that Karpenter does not scale, or label their namespaces nadra.dev/claims=never and the NodePool nadra.dev/owner=nadra.",
+		"karpenter": "It adds no node for a pod that has a claim, also with --ignore-dra-requests=false. Keep enough nodes for such pods, in a node group that Karpenter does not scale, or label their namespaces nadra.dev/claims=never and the NodePool nadra.dev/owner=nadra.",
 		"kueue":     "It does not admit a workload whose claims name a DeviceClass that is not in deviceClassMappings of its configuration. Map net.nadra.dev, which convert uses for workloads with a queue (NADRA-092), and restart Kueue.",
 	}[name], test)
 }
