@@ -1,9 +1,7 @@
 package cluster
 
 import (
-	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 )
 
@@ -16,10 +14,17 @@ func TestModulesHaveOneVersion(t *testing.T) {
 	}
 	// Few packages depend on these, whose versions are those of the release of Kubernetes and of its etcd.
 	released := map[string]bool{"github.com/containerd/ttrpc": true, "go.etcd.io/etcd/client/pkg/v3": true}
-	nadra := requirements(t, filepath.Join(root, goMod))
+	nadra, err := requirements(filepath.Join(root, goMod))
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, dir := range []string{"test/chart", "test/cluster/components/kubernetes"} {
+		versions, err := requirements(filepath.Join(root, dir, goMod))
+		if err != nil {
+			t.Fatal(err)
+		}
 		shared := 0
-		for module, version := range requirements(t, filepath.Join(root, dir, goMod)) {
+		for module, version := range versions {
 			own, ok := nadra[module]
 			if !ok || released[module] || version == "v0.0.0" { // which is replaced
 				continue
@@ -32,21 +37,4 @@ func TestModulesHaveOneVersion(t *testing.T) {
 			t.Errorf("%s shares only %d modules with nadra", dir, shared)
 		}
 	}
-}
-
-// requirements returns the versions that a go.mod requires, by module.
-func requirements(t *testing.T, modfile string) map[string]string {
-	t.Helper()
-	content, err := os.ReadFile(modfile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	versions := map[string]string{}
-	for line := range strings.Lines(string(content)) {
-		fields := strings.Fields(strings.TrimPrefix(line, "require "))
-		if len(fields) >= 2 && strings.HasPrefix(fields[1], "v") {
-			versions[fields[0]] = fields[1]
-		}
-	}
-	return versions
 }

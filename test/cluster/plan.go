@@ -145,17 +145,33 @@ func (b *planner) moduleVersion(dir, module string) string {
 
 // requiredVersion reads the version of a module from a file like go.mod.
 func (b *planner) requiredVersion(modfile, module string) string {
-	content, err := os.ReadFile(modfile)
+	versions, err := requirements(modfile)
 	if err != nil {
 		b.err = err
 		return "v0.0"
 	}
-	for line := range strings.Lines(string(content)) {
-		fields := strings.Fields(strings.TrimPrefix(line, "require "))
-		if len(fields) >= 2 && fields[0] == module {
-			return fields[1]
-		}
+	if version, found := versions[module]; found {
+		return version
 	}
 	b.err = fmt.Errorf("%s does not require %s", modfile, module)
 	return "v0.0"
+}
+
+// requirements returns the versions that a file like go.mod requires, by module.
+func requirements(modfile string) (map[string]string, error) {
+	content, err := os.ReadFile(modfile)
+	if err != nil {
+		return nil, err
+	}
+	versions := map[string]string{}
+	for line := range strings.Lines(string(content)) {
+		fields := strings.Fields(strings.TrimPrefix(line, "require "))
+		if len(fields) < 2 || !strings.HasPrefix(fields[1], "v") {
+			continue
+		}
+		if _, found := versions[fields[0]]; !found { // lines of replace and exclude come later
+			versions[fields[0]] = fields[1]
+		}
+	}
+	return versions, nil
 }

@@ -271,7 +271,7 @@ const files = `for f in /var/lib/cni/networks/*/*.*.*.* /var/lib/cni/results/* /
 case $f in *-eth0) continue;; esac
 [ -f $f ] && echo $f $(head -n 1 $f | tr -d '\r' | cut -c 1-64); done; true`
 
-// clean has all pods with networks recreated, and waits until the old ones have left nothing.
+// clean recreates all pods with networks, and waits until the old ones have left nothing.
 func (f *fixture) clean(owner string, nodes ...string) {
 	f.Helper()
 	f.Kubectl("-n", namespace, "delete", "pods", "-l", "app!=plain", "--timeout=60s")

@@ -53,7 +53,7 @@ func TestUpgrade(t *testing.T) {
 	f.nadra("upgrade", "resume", "--yes")
 	f.write("After `kubectl nadra upgrade plan` and `upgrade run`, all pods run on:")
 	f.shown("upgrade", "status")
-	f.served("") // whoever attached their networks
+	f.served("") // by either owner
 	f.write("The pods are recreated, so that each has its claim:")
 	f.clean(v1alpha1.OwnerNadra, f.nodes()...)
 	f.shown("upgrade", "status")
