@@ -8,6 +8,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -39,9 +42,17 @@ func CacheOptions() cache.Options {
 		ByObject: map[client.Object]cache.ByObject{
 			&resourceapi.ResourceClaimTemplate{}: {Transform: slimTemplate},
 			&nadv1.NetworkAttachmentDefinition{}: {Transform: attachment.SlimObject},
+			&resourceapi.ResourceSlice{}:         {Label: ofProfiles},
 		},
 	}
 }
+
+// ofProfiles selects the slices that nodes of a profile share.
+var ofProfiles = func() labels.Selector {
+	has, err := labels.NewRequirement(v1alpha1.ProfileLabel, selection.Exists, nil)
+	utilruntime.Must(err)
+	return labels.NewSelector().Add(*has)
+}()
 
 // slimObjects are the objects of a podCache. Node also stands for nodes' metadata.
 var slimObjects = map[client.Object]cache.ByObject{&corev1.Pod{}: {Transform: slimPod}, &corev1.Node{}: {Transform: slimNode}}
@@ -81,6 +92,18 @@ func (c podCache) source(h handler.EventHandler, predicates ...predicate.Predica
 	return source.Kind[client.Object](c.Cache, &corev1.Pod{}, h, predicates...)
 }
 
+// nodeSource returns a source of the cache's nodes, as their metadata, for a controller.
+func (c podCache) nodeSource(h handler.EventHandler) source.Source {
+	return source.Kind[client.Object](c.Cache, nodeMetadata(), h)
+}
+
+// nodeMetadata returns an object that stands for the metadata of nodes.
+func nodeMetadata() *metav1.PartialObjectMetadata {
+	node := &metav1.PartialObjectMetadata{}
+	node.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Node"))
+	return node
+}
+
 // slimPod reduces a pod to its identity, the templates to which it refers, its node, and what attaches
 // its networks (see cachedAttacher). It keeps handwritten templates and extended resources only for pods that
 // name networks, and what installation.DriverReady reads of a driver that is ready.
@@ -111,16 +134,29 @@ func slimPod(object any) (any, error) {
 	return slim, nil
 }
 
-// slimNode reduces a node's metadata to its identity and the label of its owner. Annotations of nodes are long.
+// slimNode reduces a node's metadata to its identity, the labels of its owner and profile, and the facts of that.
+// Annotations of nodes are long.
 func slimNode(object any) (any, error) {
 	if n, ok := object.(*metav1.PartialObjectMetadata); ok {
 		slim := metav1.ObjectMeta{Name: n.Name, UID: n.UID, ResourceVersion: n.ResourceVersion}
-		if owner, labelled := n.Labels[v1alpha1.OwnerLabel]; labelled {
-			slim.Labels = map[string]string{v1alpha1.OwnerLabel: owner}
-		}
+		slim.Labels, slim.Annotations = kept(n.Labels, v1alpha1.OwnerLabel, v1alpha1.ProfileLabel), kept(n.Annotations, v1alpha1.FactsAnnotation)
 		return &metav1.PartialObjectMetadata{TypeMeta: n.TypeMeta, ObjectMeta: slim}, nil
 	}
 	return object, nil
+}
+
+// kept returns some keys of a map, as far as it has them.
+func kept(of map[string]string, keys ...string) map[string]string {
+	var out map[string]string
+	for _, key := range keys {
+		if value, found := of[key]; found {
+			if out == nil {
+				out = map[string]string{}
+			}
+			out[key] = value
+		}
+	}
+	return out
 }
 
 // slimTemplate reduces managed fields to managers and operations.

@@ -5,6 +5,7 @@
 //	clock, Secret ────► certificate ─► webhooks' caBundle   nadra-controller certificates
 //	pods ─────────────► metrics                             pods by what attaches their networks
 //	nodes, pods ──────► metrics                             nodes without a driver
+//	NADs, nodes ──────► ResourceSlice                       those that nodes of the same profile share
 //
 // Pure functions of objects and a time decide what to do (class.go, pool.go, certificate.go); the
 // reconcilers beside them read and write. Only the leader writes. All replicas serve admission, so

@@ -4,12 +4,15 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/nadra-dev/nadra/internal/metrics"
@@ -19,10 +22,13 @@ import (
 
 // drivers publishes the nodes that should have a driver and have none that is ready: those that are nadra's by their
 // label, and those with pods that nadra attaches. No driver can report that it is missing. A replica that does not lead
-// knows no nodes and no pods, and publishes none.
+// knows no nodes and no pods, and publishes none. Such a node loses the label of its profile after a while, because
+// pods with claims would wait there; its next driver writes it again.
 type drivers struct {
 	cache  podCache
 	meters *metrics.Controller
+	// nodesWriter removes labels of nodes.
+	nodesWriter client.Writer
 	// labels is set if the label of a node says that it is nadra's; beside Multus it does not.
 	labels bool
 
@@ -34,26 +40,48 @@ type drivers struct {
 
 // nodeDrivers is what is known about the drivers of a node.
 type nodeDrivers struct {
-	owned         bool
-	served, ready map[types.UID]bool
-	published     bool
+	owned, profiled bool
+	served, ready   map[types.UID]bool
+	published       bool
+	// since is the time since which it has no driver that is ready, had is set once it had one.
+	since time.Time
+	had   bool
 }
 
-func newDrivers(of podCache, meters *metrics.Controller, o Options) *drivers {
-	return &drivers{cache: of, meters: meters, labels: !o.BesideMultus, nodes: map[string]*nodeDrivers{}, at: map[types.UID]string{}}
+// missing reports whether the node should have a driver and has none that is ready.
+func (n *nodeDrivers) missing() bool {
+	return (n.owned || n.profiled || len(n.served) > 0) && len(n.ready) == 0
+}
+
+const (
+	// driverGrace is how long a node with a profile may have no driver that is ready: longer than an update takes.
+	driverGrace = time.Minute
+	// firstDriverGrace is how long it may wait for its first one, or for one that a new leader sees: an autoscaler may
+	// give new nodes their profile.
+	firstDriverGrace = 10 * time.Minute
+)
+
+// grace returns how long the node may have no driver that is ready.
+func (n *nodeDrivers) grace() time.Duration {
+	if n.had {
+		return driverGrace
+	}
+	return firstDriverGrace
+}
+
+func newDrivers(of podCache, meters *metrics.Controller, nodesWriter client.Writer, o Options) *drivers {
+	return &drivers{cache: of, meters: meters, nodesWriter: nodesWriter, labels: !o.BesideMultus, nodes: map[string]*nodeDrivers{}, at: map[types.UID]string{}}
 }
 
 // setUp handles the events of nodes. migration hands on those of pods.
 func (d *drivers) setUp(manager.Manager) error {
-	node := &metav1.PartialObjectMetadata{}
-	node.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Node"))
-	informer, err := d.cache.GetInformer(context.Background(), node, cache.BlockUntilSynced(false))
+	informer, err := d.cache.GetInformer(context.Background(), nodeMetadata(), cache.BlockUntilSynced(false))
 	if err != nil {
 		return fmt.Errorf("watching nodes: %w", err)
 	}
 	set := func(object any, exists bool) {
 		if n, ok := object.(*metav1.PartialObjectMetadata); ok {
-			d.setNode(n.Name, exists && n.Labels[v1alpha1.OwnerLabel] == v1alpha1.OwnerNadra)
+			d.setNode(n.Name, exists && n.Labels[v1alpha1.OwnerLabel] == v1alpha1.OwnerNadra, exists && n.Labels[v1alpha1.ProfileLabel] != "")
 		}
 	}
 	if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
@@ -74,11 +102,12 @@ func lastState(object any) any {
 	return object
 }
 
-// setNode remembers whether a node is nadra's by its label.
-func (d *drivers) setNode(name string, owned bool) {
+// setNode remembers whether a node is nadra's by its label, and whether it has a profile.
+func (d *drivers) setNode(name string, owned, profiled bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.of(name).owned = owned && d.labels
+	n := d.of(name)
+	n.owned, n.profiled = owned && d.labels, profiled
 	d.publish(name)
 }
 
@@ -118,11 +147,37 @@ func (d *drivers) of(node string) *nodeDrivers {
 // publish sets the metric of a node, and forgets the node if nothing is known about it. The caller holds mu.
 func (d *drivers) publish(node string) {
 	n := d.of(node)
-	if missing := (n.owned || len(n.served) > 0) && len(n.ready) == 0; missing != n.published {
-		n.published = missing
+	n.had = n.had || len(n.ready) > 0
+	if missing := n.missing(); missing != n.published {
+		n.published, n.since = missing, time.Now()
 		d.meters.WithoutDriver(node, missing)
 	}
-	if !n.owned && len(n.served) == 0 && len(n.ready) == 0 {
+	if n.published && n.profiled {
+		time.AfterFunc(n.grace(), func() { d.withdraw(node) })
+	}
+	if !n.missing() && len(n.ready) == 0 {
 		delete(d.nodes, node)
 	}
+}
+
+// withdraw removes the label of the profile from a node that has had no driver for a while.
+func (d *drivers) withdraw(node string) {
+	d.mu.Lock()
+	n := d.nodes[node]
+	due := n != nil && n.profiled && n.missing() && time.Since(n.since) >= n.grace()
+	d.mu.Unlock()
+	if !due {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), driverGrace)
+	defer cancel()
+	object := nodeMetadata()
+	object.Name = node
+	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{%q:null}}}`, v1alpha1.ProfileLabel))
+	if err := d.nodesWriter.Patch(ctx, object, patch); client.IgnoreNotFound(err) != nil {
+		log.Log.Error(err, "A node without a driver keeps its profile, and claims may be allocated there", "node", node, "retryAfter", driverGrace)
+		time.AfterFunc(driverGrace, func() { d.withdraw(node) })
+		return
+	}
+	log.Log.Info("The profile of a node without a driver was removed: no claim is allocated there until it has one", "node", node)
 }

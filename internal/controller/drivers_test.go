@@ -3,13 +3,18 @@ package controller
 import (
 	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nadra-dev/nadra/internal/installation"
 	"github.com/nadra-dev/nadra/internal/metrics"
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
 // onNode binds a pod.
@@ -32,7 +37,7 @@ func TestNodesWithoutDriver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := newDrivers(podCache{}, meters, Options{})
+	d := newDrivers(podCache{}, meters, nil, Options{})
 	m := newMigration(cluster(), podCache{}, meters, d)
 	is := func(what string, want ...string) {
 		t.Helper()
@@ -53,10 +58,10 @@ func TestNodesWithoutDriver(t *testing.T) {
 		}
 	}
 	driver := slim(t, driverOn("a", corev1.ConditionTrue))
-	d.setNode("a", true)
+	d.setNode("a", true, false)
 	is("a label and no driver", "a")
 	m.OnAdd(driver, true)
-	d.setNode("other", false)
+	d.setNode("other", false, false)
 	is("a driver that is ready")
 	m.OnUpdate(driver, slim(t, driverOn("a", corev1.ConditionFalse)))
 	is("a driver that is not", "a")
@@ -75,12 +80,61 @@ func TestNodesWithoutDriver(t *testing.T) {
 	m.OnDelete(slim(t, driverOn("b", corev1.ConditionTrue)))
 	is("no driver there", "a", "b")
 	m.OnDelete(served)
-	d.setNode("a", false)
+	d.setNode("a", false, false)
 	is("neither a label nor a pod")
 	if len(d.nodes) > 0 || len(d.at) != 0 {
 		t.Errorf("kept: %v, %v", d.nodes, d.at)
 	}
-	beside := newDrivers(podCache{}, meters, Options{BesideMultus: true})
-	beside.setNode("a", true)
+	beside := newDrivers(podCache{}, meters, nil, Options{BesideMultus: true})
+	beside.setNode("a", true, false)
 	is("a label beside Multus")
+}
+
+// TestProfileOfADeadDriver checks that a node whose driver is away for long loses its profile, and no other node.
+func TestProfileOfADeadDriver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		meters, err := metrics.NewController(prometheus.NewRegistry())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var objects []client.Object
+		for _, name := range []string{"dead", "back", "well", "new"} {
+			objects = append(objects, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1alpha1.ProfileLabel: "p", "zone": "z"}}})
+		}
+		c := cluster(objects...)
+		d := newDrivers(podCache{}, meters, c, Options{})
+		m := newMigration(cluster(), podCache{}, meters, d)
+		for _, o := range objects {
+			d.setNode(o.GetName(), true, true)
+			if o.GetName() != "new" {
+				m.OnAdd(slim(t, driverOn(o.GetName(), corev1.ConditionTrue)), true)
+			}
+		}
+		labels := func(node string) map[string]string {
+			var n corev1.Node
+			if err := c.Get(t.Context(), client.ObjectKey{Name: node}, &n); err != nil {
+				t.Fatal(err)
+			}
+			return n.Labels
+		}
+		m.OnDelete(slim(t, driverOn("dead", corev1.ConditionTrue)))
+		m.OnDelete(slim(t, driverOn("back", corev1.ConditionTrue)))
+		time.Sleep(driverGrace / 2)
+		m.OnAdd(slim(t, driverOn("back", corev1.ConditionTrue)), false)
+		if got := labels("dead"); got[v1alpha1.ProfileLabel] != "p" {
+			t.Errorf("an update of the driver costs the profile: %v", got)
+		}
+		time.Sleep(driverGrace)
+		synctest.Wait()
+		for node, want := range map[string]int{"dead": 1, "back": 2, "well": 2, "new": 2} {
+			if got := labels(node); len(got) != want || got["zone"] != "z" {
+				t.Errorf("node %s has the labels %v, want %d", node, got, want)
+			}
+		}
+		time.Sleep(firstDriverGrace)
+		synctest.Wait()
+		if got := labels("new"); len(got) != 1 {
+			t.Errorf("a node whose first driver never came has the labels %v", got)
+		}
+	})
 }

@@ -87,7 +87,7 @@ func counted(t *testing.T, objects ...client.Object) (*migration, func() map[str
 	if err != nil {
 		t.Fatal(err)
 	}
-	return newMigration(cluster(objects...), podCache{}, meters, newDrivers(podCache{}, meters, Options{})), func() map[string]float64 {
+	return newMigration(cluster(objects...), podCache{}, meters, newDrivers(podCache{}, meters, nil, Options{})), func() map[string]float64 {
 		families, err := registry.Gather()
 		if err != nil {
 			t.Fatal(err)

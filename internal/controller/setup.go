@@ -62,11 +62,12 @@ func Setup(ctx context.Context, m manager.Manager, o Options, serving *certwatch
 		return err
 	}
 	serving.RegisterCallback(func(c tls.Certificate) { meters.CertificateExpires(c.Leaf.NotAfter) })
-	events, drivers := m.GetEventRecorder(Name), newDrivers(pods, meters, o)
+	events, drivers := m.GetEventRecorder(Name), newDrivers(pods, meters, m.GetClient(), o)
 	all := []interface{ setUp(manager.Manager) error }{
 		&classes{Client: m.GetClient(), pools: o.Pools, events: events},
 		&collector{Client: m.GetClient(), pods: pods, podSource: pods.source, grace: o.TemplateGrace, now: time.Now},
 		&templateMaker{Client: m.GetClient(), pods: pods, podSource: pods.source, live: m.GetAPIReader(), source: templates, events: events},
+		&profiles{Client: m.GetClient(), nodes: pods, live: m.GetAPIReader(), nodeSource: pods.nodeSource, now: time.Now},
 		newMigration(m.GetClient(), pods, meters, drivers),
 		drivers,
 	}

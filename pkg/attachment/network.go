@@ -24,6 +24,10 @@ const ResourceNameAnnotation = "k8s.v1.cni.cncf.io/resourceName"
 // of the nodes for pods that use the network.
 const NodeSelectorAnnotation = "k8s.v1.cni.cncf.io/nodeSelector"
 
+// AlignAnnotation says, if it is "true", that claims align other devices with the interface that a NAD names as its
+// master. The network then has a device of its own on each node, with the attributes of that interface's PCI function.
+const AlignAnnotation = "nadra.dev/align"
+
 // ErrNoConfig is the error for a NetworkAttachmentDefinition without a configuration: spec.config is
 // empty. By the standard, the configuration is then a file on the node whose "name" is the object's
 // (behaviour A1-7).

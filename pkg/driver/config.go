@@ -60,6 +60,8 @@ type Config struct {
 	GateBinary string
 	// Isolation determines whose networks a pod may use.
 	Isolation attachment.Isolation
+	// Profiles has the node share slices with like nodes, which nadra-controller writes.
+	Profiles bool
 	// Copies is the number of devices for a shared one if the API server knows no shared
 	// devices (DRAConsumableCapacity is off).
 	Copies int

@@ -34,6 +34,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/driver/internal/podnet"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/publish"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/slicewriter"
+	"github.com/nadra-dev/nadra/pkg/driver/offer"
 	"github.com/nadra-dev/nadra/pkg/inventory"
 )
 
@@ -126,7 +127,7 @@ type nadSource interface {
 // linkSource lists and watches the host's network interfaces. It is publish.HostLinks
 // outside of tests.
 type linkSource interface {
-	List() (map[string]publish.Link, error)
+	List() (map[string]offer.Link, error)
 	Watch(ctx context.Context, changed func(), gone func(name string)) error
 }
 
@@ -178,14 +179,14 @@ func wire(ctx context.Context, cfg Config, clients Clients, env *environment) (*
 		environment: env, cfg: cfg, clients: clients, started: time.Now(), drain: drainTime, failed: make(chan error, 1), loaded: make(chan struct{}),
 		operations: operations.New(ctx, env.plugins, cfg.limits()), background: background.NewGroup(ctx),
 		runtime: newRuntimeLink(), sweeps: background.NewTrigger(), slices: slicewriter.NewTracker(m),
-		claimStatus: claimstatus.NewWriter(clients.Kube, cfg.DriverName), policies: newNamespacePolicies(clients.Metadata, cfg.Ownership.Unclaimed),
+		claimStatus: claimstatus.NewWriter(clients.Kube, cfg.DriverName, cfg.NodeName), policies: newNamespacePolicies(clients.Metadata, cfg.Ownership.Unclaimed),
 		cdi: cdi.NewWriter(cdi.Options{
 			SpecDir: cfg.CDIDir, GateSource: cfg.GateBinary, PluginDir: cfg.pluginDir(), Records: env.store.Dir(), Slow: cfg.limits().Slow,
 		}),
 	}
 	d.successor = newSuccessor(cfg, d.begin, d.tryBegin, d.fail)
 	d.retrigger = newPodRetrigger(clients.Kube, cfg.DriverName, cfg.NodeName, env.store, d.background)
-	d.owner = newOwner(clients.Metadata, cfg.NodeName, cfg.StateDir, cfg.Ownership)
+	d.owner = newOwner(clients.Metadata, cfg.NodeName, cfg.StateDir, cfg.Ownership, cfg.Profiles)
 	var err error
 	if d.watch, err = newPodWatch(clients.Kube, cfg.DriverName, cfg.NodeName); err != nil {
 		return nil, err
@@ -215,7 +216,7 @@ func (d *Driver) wirePublishers() (err error) {
 		BinDirs: cfg.CNIBinDirs, Conf: publish.NewConfDir(cfg.HostRoot, cfg.NADConfDir), Owned: d.owner.owned, OtherPools: d.otherDrivers.Pools,
 		Status: d.operations.Status, Pods: d.nodePods.Count, Copies: cfg.Copies, Background: d.background,
 		HealthChanged: d.report.networkHealth, Refreshed: keepCounters(d.cfg.Metrics, d.store), Outcome: d.slices.Outcome(slicewriter.Networks),
-		Draw: rand.N[time.Duration], FreeMemory: debug.FreeOSMemory,
+		Draw: rand.N[time.Duration], FreeMemory: debug.FreeOSMemory, Node: d.nodeObject(),
 	})
 	d.poolSources = hwdevices.NewPoolSources(hwdevices.Clients{Kube: d.clients.Kube, Metadata: d.clients.Metadata, Dynamic: d.clients.Dynamic}, cfg.NodeName, h)
 	reader := inventory.Reader{Sys: h.SysRoot, Dev: filepath.Join(cfg.HostRoot, "dev"), Kernel: inventory.HostKernel()}
@@ -237,6 +238,14 @@ func (d *Driver) wirePublishers() (err error) {
 		},
 	}
 	return nil
+}
+
+// nodeObject returns the Node that has the profile, or nil if the node shares no slices.
+func (d *Driver) nodeObject() *publish.NodeObject {
+	if !d.cfg.Profiles {
+		return nil
+	}
+	return &publish.NodeObject{Name: d.cfg.NodeName, Kube: d.clients.Kube, Metadata: d.clients.Metadata}
 }
 
 // wireAttaching makes the parts that attach and detach sandboxes.

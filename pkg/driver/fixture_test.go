@@ -30,7 +30,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/events"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/operations"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/publish"
+	"github.com/nadra-dev/nadra/pkg/driver/offer"
 )
 
 const (
@@ -67,8 +67,8 @@ func (c nadCache) Start(context.Context, func()) error { return nil }
 // lan0 is a host with this one interface.
 type lan0 struct{}
 
-func (lan0) List() (map[string]publish.Link, error) {
-	return map[string]publish.Link{"lan0": {}}, nil
+func (lan0) List() (map[string]offer.Link, error) {
+	return map[string]offer.Link{"lan0": {}}, nil
 }
 
 func (lan0) Watch(ctx context.Context, _ func(), _ func(string)) error { <-ctx.Done(); return nil }

@@ -16,7 +16,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/cdi"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/claimstatus"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/slicewriter"
+	"github.com/nadra-dev/nadra/pkg/driver/offer"
 )
 
 // metadataOptions returns the options with which the kubeletplugin helper gives containers a
@@ -105,15 +105,15 @@ const (
 func metadataOf(r checkpoint.Record) *kubeletplugin.DeviceMetadata {
 	out := &kubeletplugin.DeviceMetadata{Attributes: map[string]resourceapi.DeviceAttribute{}}
 	if h := r.Hardware; h != nil {
-		out.Attributes[attachment.AttributeDeviceID] = slicewriter.String(h.ID)
-		out.Attributes[attachment.AttributeResourceName] = slicewriter.String(h.ResourceName)
+		out.Attributes[attachment.AttributeDeviceID] = offer.String(h.ID)
+		out.Attributes[attachment.AttributeResourceName] = offer.String(h.ResourceName)
 		if h.PCIAddress != "" {
-			out.Attributes["resource.kubernetes.io/pciBusID"] = slicewriter.String(h.PCIAddress)
+			out.Attributes["resource.kubernetes.io/pciBusID"] = offer.String(h.PCIAddress)
 		}
 	}
 	if !r.DeviceOnly {
-		out.Attributes[attrNADNamespace] = slicewriter.String(r.Attachment.Network.Namespace)
-		out.Attributes[attrNADName] = slicewriter.String(r.Attachment.Network.Name)
+		out.Attributes[attrNADNamespace] = offer.String(r.Attachment.Network.Namespace)
+		out.Attributes[attrNADName] = offer.String(r.Attachment.Network.Name)
 	}
 	out.NetworkData = claimstatus.NetworkData(r.Attachment.Interface, r.Result)
 	return out

@@ -48,7 +48,7 @@ type owner struct {
 	// label if it attached pods without claims. before is nil if there was no driver.
 	memory   string
 	before   atomic.Pointer[string]
-	informer cache.SharedIndexInformer // nil without Label
+	informer cache.SharedIndexInformer // nil without Label and profiles
 	wait     time.Duration             // ownerWait outside of tests
 	labelled atomic.Bool
 	// returning is true while the node is given back to Multus.
@@ -58,9 +58,9 @@ type owner struct {
 }
 
 // newOwner returns a watch of one Node, and of no other, that has not started.
-func newOwner(client metadata.Interface, node, stateDir string, o Ownership) *owner {
+func newOwner(client metadata.Interface, node, stateDir string, o Ownership, profiles bool) *owner {
 	w := &owner{Ownership: o, node: node, memory: filepath.Join(stateDir, "owner"), wait: ownerWait}
-	if o.Label == "" {
+	if o.Label == "" && !profiles {
 		return w
 	}
 	w.informer = metadatainformer.NewFilteredMetadataInformer(client, nodeResource, metav1.NamespaceAll, 0, cache.Indexers{},
@@ -71,7 +71,7 @@ func newOwner(client metadata.Interface, node, stateDir string, o Ownership) *ow
 }
 
 // owned reports whether the node is nadra's, as far as that is known.
-func (w *owner) owned() bool { return w.informer == nil || w.labelled.Load() }
+func (w *owner) owned() bool { return w.Label == "" || w.labelled.Load() }
 
 // attaches reports whether nadra attaches new pods without claims. While the node is given back, it
 // attaches those that Multus does not attach yet: they would run without their networks. Until the Node
@@ -103,7 +103,7 @@ func (w *owner) remember(ctx context.Context) {
 }
 
 // known reports whether the Node was read, so that owned is certain.
-func (w *owner) known() bool { return w.informer == nil || w.seen.Load() }
+func (w *owner) known() bool { return w.Label == "" || w.seen.Load() }
 
 // describe returns why the node is nadra's.
 func (w *owner) describe() string {
@@ -113,10 +113,10 @@ func (w *owner) describe() string {
 	return "by its label " + w.Label + "=" + w.Value
 }
 
-// start watches the Node until ctx ends, and calls changed after every change. report is
-// false for what a driver finds when it is started. It returns when the Node was read, or
-// after ownerWait.
-func (w *owner) start(ctx context.Context, run func(func() error), changed func(ctx context.Context, owned, report bool)) error {
+// start watches the Node until ctx ends, and calls changed after every change of the owner, and profile with what
+// the Node says of it. report is false for what a driver finds when it is started. It returns when the Node was read,
+// or after ownerWait.
+func (w *owner) start(ctx context.Context, run func(func() error), changed func(ctx context.Context, owned, report bool), profile func(label, facts string)) error {
 	if w.informer == nil {
 		return nil
 	}
@@ -133,6 +133,10 @@ func (w *owner) start(ctx context.Context, run func(func() error), changed func(
 	}
 	read := func(obj any, report bool) {
 		if m := metaOf(obj); m != nil && m.Name == w.node {
+			profile(m.Labels[v1alpha1.ProfileLabel], m.Annotations[v1alpha1.FactsAnnotation])
+			if w.Label == "" {
+				return
+			}
 			w.returning.Store(m.Labels[w.Label] == v1alpha1.OwnerReturning)
 			set(m.Labels[w.Label] == w.Value, report)
 		}
@@ -140,12 +144,21 @@ func (w *owner) start(ctx context.Context, run func(func() error), changed func(
 	registration, err := w.informer.AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
 		AddFunc:    func(obj any, first bool) { read(obj, !first) },
 		UpdateFunc: func(_, obj any) { read(obj, true) },
-		DeleteFunc: func(any) { w.returning.Store(false); set(false, true) },
+		DeleteFunc: func(any) {
+			profile("", "")
+			if w.Label != "" {
+				w.returning.Store(false)
+				set(false, true)
+			}
+		},
 	})
 	if err != nil {
 		return fmt.Errorf("watching Node %s: %w", w.node, err)
 	}
 	run(func() error { w.informer.RunWithContext(ctx); return nil })
+	if w.Label == "" {
+		return nil
+	}
 	limited, cancel := context.WithTimeout(ctx, w.wait)
 	defer cancel()
 	logger := klog.FromContext(ctx)

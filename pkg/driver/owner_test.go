@@ -305,7 +305,7 @@ func TestOwnerFollowsItsNode(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			client := nodeClient(t, nodeMeta("node-1", tt.first), nodeMeta("node-2", mine))
-			w := newOwner(client, "node-1", t.TempDir(), byLabel)
+			w := newOwner(client, "node-1", t.TempDir(), byLabel, false)
 			changes := run(t, w)
 			drivertest.Same(t, "at the start", tt.ours, w.owned())
 			attaches, known := w.attaches()
@@ -338,7 +338,7 @@ func run(t *testing.T, w *owner) chan [2]bool {
 	done, changes := make(chan error, 1), make(chan [2]bool, 10)
 	err := w.start(ctx, func(watch func() error) { go func() { done <- watch() }() }, func(_ context.Context, owned, report bool) {
 		changes <- [2]bool{owned, report}
-	})
+	}, func(string, string) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -362,6 +362,33 @@ func patchNode(t *testing.T, client *metadatafake.FakeMetadataClient, labels map
 	}
 }
 
+// TestProfileIsSeenOnEachNode checks that the driver learns what its Node says of the profile also where no label says
+// whose the node is, and when the Node is deleted.
+func TestProfileIsSeenOnEachNode(t *testing.T) {
+	node := nodeMeta("node-1", map[string]string{v1alpha1.ProfileLabel: "a"})
+	node.Annotations = map[string]string{v1alpha1.FactsAnnotation: "{}"}
+	client := nodeClient(t, node)
+	w := newOwner(client, "node-1", t.TempDir(), Ownership{}, true)
+	seen, done := make(chan [2]string, 1), make(chan error, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	err := w.start(ctx, func(watch func() error) { go func() { done <- watch() }() }, func(context.Context, bool, bool) {
+		t.Error("the owner of a node without a label changed")
+	}, func(label, facts string) { seen <- [2]string{label, facts} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	drivertest.Same(t, "at the start", [2]string{"a", "{}"}, <-seen)
+	if err := client.Resource(nodeResource).Delete(t.Context(), "node-1", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	drivertest.Same(t, "when the Node is deleted", [2]string{}, <-seen)
+	drivertest.Same(t, "ours, and known", [2]bool{true, true}, [2]bool{w.owned(), w.known()})
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
 // TestOwnerOfAnUnreadableNode checks that the driver starts if it cannot read its Node,
 // which counts as not nadra's until it can be read.
 func TestOwnerOfAnUnreadableNode(t *testing.T) {
@@ -370,7 +397,7 @@ func TestOwnerOfAnUnreadableNode(t *testing.T) {
 	client.PrependReactor("list", "nodes", func(k8stesting.Action) (bool, runtime.Object, error) {
 		return !allowed.Load(), nil, errors.New("nodes is forbidden")
 	})
-	w := newOwner(client, "node-1", t.TempDir(), byLabel)
+	w := newOwner(client, "node-1", t.TempDir(), byLabel, false)
 	w.wait = 50 * time.Millisecond
 	started := time.Now()
 	changes := run(t, w)

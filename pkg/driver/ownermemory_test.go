@@ -26,9 +26,9 @@ func TestOwnerIsRemembered(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
-			first := newOwner(nodeClient(t, nodeMeta("node-1", tt.before)), "node-1", dir, byLabel)
+			first := newOwner(nodeClient(t, nodeMeta("node-1", tt.before)), "node-1", dir, byLabel, false)
 			run(t, first)
-			next := newOwner(nodeClient(t), "node-1", dir, tt.now)
+			next := newOwner(nodeClient(t), "node-1", dir, tt.now, false)
 			next.wait = 0
 			run(t, next)
 			attaches, known := next.attaches()

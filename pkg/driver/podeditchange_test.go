@@ -241,7 +241,7 @@ func TestRefusedEdits(t *testing.T) {
 		{name: "the policy refuses", annotation: "blue,red", change: func(w *editWorld) { w.policies.node = RefuseUnclaimed }, event: reason.EventFailedAddingInterface, code: reason.NoClaim},
 		{name: "the policy leaves it to others", annotation: "blue,red", change: func(w *editWorld) { w.policies.node = AllowUnclaimed }, event: reason.EventFailedAddingInterface, code: reason.NoClaim},
 		{name: "the pod is exempt", annotation: "blue,red", change: func(w *editWorld) { w.owner.Exempt = []string{"default/solo"} }},
-		{name: "the node is not nadra's", annotation: "blue,red", change: func(w *editWorld) { w.owner.informer = w.policies.labelled }},
+		{name: "the node is not nadra's", annotation: "blue,red", change: func(w *editWorld) { w.owner.Ownership = byLabel }},
 		{name: "Multus has attached another network", annotation: "blue,red", change: func(w *editWorld) {
 			pod := w.pod("solo")
 			pod.Annotations[nadv1.NetworkStatusAnnot] = `[{"name":"default/blue","interface":"net1"},{"name":"default/white","interface":"net7"}]`

@@ -179,7 +179,7 @@ type powerCutStep struct {
 func powerCutSteps(t *testing.T, dir string, want *state, keys *[]checkpoint.Key) []powerCutStep {
 	t.Helper()
 	at := time.Unix(1700000000, 0).UTC()
-	node := newOwner(nodeClient(t), "node-1", dir, byLabel)
+	node := newOwner(nodeClient(t), "node-1", dir, byLabel, false)
 	node.seen.Store(true)
 	owned := func(owned bool) error {
 		node.labelled.Store(owned)

@@ -284,6 +284,7 @@ func TestSupportNamesPinnedVersions(t *testing.T) {
 		"etcd":        {required(t, "kubernetes/go.mod", "go.etcd.io/etcd/server/v3")},
 		"CNI plugins": {required(t, "cni/go.mod", "github.com/containernetworking/plugins")},
 		"whereabouts": {required(t, "whereabouts/go.mod", "github.com/k8snetworkplumbingwg/whereabouts")},
+		"Karpenter":   {required(t, "karpenter/go.mod", "sigs.k8s.io/karpenter")},
 	}
 	for _, name := range modfiles(t, "multus") {
 		names["Multus"] = append(names["Multus"], required(t, name, "gopkg.in/k8snetworkplumbingwg/multus-cni.v4"))
@@ -304,7 +305,7 @@ func TestSupportNamesPinnedVersions(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{"etcd", "CNI plugins", "Multus", "whereabouts"} {
+	for _, name := range []string{"etcd", "CNI plugins", "Multus", "whereabouts", "Karpenter"} {
 		if !named[name] {
 			t.Errorf("docs/reference/support.md does not name the version of %s", name)
 		}

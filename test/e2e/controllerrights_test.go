@@ -251,7 +251,9 @@ func (f *fixture) as(namespace, name, pod string) caller {
 // driver returns a caller with the token of the driver's pod on the node.
 func (f *fixture) driver() caller {
 	f.Helper()
-	pods, err := f.Kube.CoreV1().Pods("nadra").List(f.Ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=nadra-node"})
+	pods, err := f.Kube.CoreV1().Pods("nadra").List(f.Ctx, metav1.ListOptions{
+		LabelSelector: "app.kubernetes.io/name=nadra-node", FieldSelector: "spec.nodeName=" + f.node.Name(),
+	})
 	f.Must(err)
 	return f.as("nadra", "nadra-node", pods.Items[0].Name)
 }
@@ -262,6 +264,7 @@ var (
 	templates = slicesOf.GroupVersion().WithResource("resourceclaimtemplates")
 	claims    = slicesOf.GroupVersion().WithResource("resourceclaims")
 	pods      = corev1.SchemeGroupVersion.WithResource("pods")
+	nodesOf   = corev1.SchemeGroupVersion.WithResource("nodes")
 	secrets   = corev1.SchemeGroupVersion.WithResource("secrets")
 	mutating  = schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingwebhookconfigurations"}
 )
@@ -347,9 +350,11 @@ func (f *fixture) attacksAreRefused() {
 		strings.Replace(claimTemplate("theirs", "somebody", "{deviceClassName: gpu.example.com}"), "{name: theirs", "{namespace: "+f.NS+", name: theirs", 1),
 	}
 	f.Kubectl("label", "namespace", f.NS, "resource.kubernetes.io/admin-access=true") // otherwise Kubernetes refuses adminAccess
+	victims = append(victims, `{apiVersion: v1, kind: Node, metadata: {name: `+elsewhere+`}}`)
 	for _, text := range victims {
 		f.Must(f.Apply(f.Ctx, text))
 	}
+	defer f.Kubectl("delete", "node/"+elsewhere)
 	defer f.Kubectl("delete", "resourceslice/gpu-elsewhere", "resourceslice/gpu-everywhere", "resourceslice/gpu-here", "deviceclass/gpu.example.com")
 	here, err := f.Kube.CoreV1().Pods(lab.ControllerNamespace).List(f.Ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + node})
 	f.Must(err)
@@ -397,6 +402,46 @@ func (f *fixture) attacksAreRefused() {
 		{"another driver's slice for all nodes deleted", "nadra-slices", func() error { return driver.remove(slicesOf, "", "gpu-everywhere") }},
 		{"another driver's slice of its node deleted", "nadra-slices", func() error { return driver.remove(slicesOf, "", "gpu-here") }},
 		{"another driver's slice labelled", "nadra-slices", func() error { return driver.patch(slicesOf, "", "gpu-here", `{"metadata":{"labels":{"a":"b"}}}`) }},
+		{"a slice that nodes share, by a driver", "nadra-slices", func() error { return driver.create(slicesOf, "", shared("0123456789abcdef", "0123456789abcdef")) }},
+		{"nadra's slice of a node, by the controller", "nadra-slices", func() error {
+			return controller.create(slicesOf, "", slice(lab.DriverName, node+"/x", "nodeName: "+node))
+		}},
+		{"a slice for all nodes, by the controller", "nadra-slices", func() error { return controller.create(slicesOf, "", slice(lab.DriverName, "x", "allNodes: true")) }},
+		{"a slice for nodes of another profile than its label's", "nadra-slices", func() error {
+			return controller.create(slicesOf, "", shared("0123456789abcdef", "fedcba9876543210"))
+		}},
+		{"a slice for nodes of another label", "nadra-slices", func() error {
+			return controller.create(slicesOf, "", strings.Replace(shared("0123456789abcdef", "0123456789abcdef"), "key: nadra.dev/profile", "key: a", 1))
+		}},
+		{"another driver's slice by the controller", "nadra-slices", func() error {
+			return controller.create(slicesOf, "", strings.Replace(shared("0123456789abcdef", "0123456789abcdef"), "driver: "+lab.DriverName, "driver: gpu.example.com", 1))
+		}},
+		{"another driver's slice deleted by the controller", "nadra-slices", func() error { return controller.remove(slicesOf, "", "gpu-elsewhere") }},
+		{"another Node's profile", "nadra-profile", func() error {
+			return driver.patch(nodesOf, "", elsewhere, `{"metadata":{"labels":{"nadra.dev/profile":"a"}}}`)
+		}},
+		{"another label of its Node", "nadra-profile", func() error {
+			return driver.patch(nodesOf, "", node, `{"metadata":{"labels":{"nadra.dev/owner":"nadra","other":"1"}}}`)
+		}},
+		{"a label of its Node removed", "nadra-profile", func() error {
+			return driver.patch(nodesOf, "", node, `{"metadata":{"labels":{"kubernetes.io/hostname":null}}}`)
+		}},
+		{"another annotation of its Node", "nadra-profile", func() error { return driver.patch(nodesOf, "", node, `{"metadata":{"annotations":{"other":"1"}}}`) }},
+		{"a taint of its Node", "nadra-profile", func() error {
+			return driver.patch(nodesOf, "", node, `{"spec":{"taints":[{"key":"a","effect":"NoExecute"}]}}`)
+		}},
+		{"its Node's profile by a token of no node", "nadra-", func() error {
+			return unbound.patch(nodesOf, "", node, `{"metadata":{"labels":{"nadra.dev/profile":"a"}}}`)
+		}},
+		{"a profile of a Node by the controller", "nadra-profile", func() error {
+			return controller.patch(nodesOf, "", node, `{"metadata":{"labels":{"nadra.dev/profile":"a"}}}`)
+		}},
+		{"another label of a Node by the controller", "nadra-profile", func() error {
+			return controller.patch(nodesOf, "", node, `{"metadata":{"labels":{"nadra.dev/profile":null,"nadra.dev/owner":null}}}`)
+		}},
+		{"a taint by the controller", "nadra-profile", func() error {
+			return controller.patch(nodesOf, "", node, `{"metadata":{"labels":{"nadra.dev/profile":null}},"spec":{"taints":[{"key":"a","effect":"NoExecute"}]}}`)
+		}},
 		{"nadra's slice by a token of no node", "nadra-", func() error { return unbound.create(slicesOf, "", slice(lab.DriverName, node+"/x", "nodeName: "+node)) }},
 		{"another driver's slice by a token of no node", "nadra-", func() error { return unbound.remove(slicesOf, "", "gpu-elsewhere") }},
 		{"nadra's slice by an administrator", "nadra-slices", func() error {
@@ -497,6 +542,12 @@ rules: [{apiGroups: [""], apiVersions: [v1], operations: ["*"], resources: [secr
 	}
 }
 
+// shared returns a slice of a profile for nodes of a profile.
+func shared(profile, nodes string) string {
+	return strings.Replace(slice(lab.DriverName, profile+"-0", "nodeSelector: {nodeSelectorTerms: [{matchExpressions: [{key: nadra.dev/profile, operator: In, values: ['"+nodes+"']}]}]}"),
+		"name: attack", "name: attack, labels: {nadra.dev/profile: '"+profile+"'}", 1)
+}
+
 func tokenOf(name string) string {
 	return `{apiVersion: v1, kind: Secret, type: kubernetes.io/service-account-token, metadata: {name: ` + name + `, annotations: {kubernetes.io/service-account.name: default}}}`
 }
@@ -521,6 +572,10 @@ func (f *fixture) workIsAdmitted() {
 		f.Must(driver.patch(pods, lab.ControllerNamespace, here.Items[0].Name, `{"metadata":{"annotations":{"`+key+`":"[]"}}}`, "status"))
 	}
 	f.Must(driver.create(slicesOf, "", slice(lab.DriverName, node+"/x", "nodeName: "+node)))
+	f.Must(driver.patch(nodesOf, "", node, `{"metadata":{"labels":{"nadra.dev/profile":"a"},"annotations":{"nadra.dev/facts":"{}"}}}`))
+	f.Must(driver.patch(nodesOf, "", node, `{"metadata":{"labels":{"nadra.dev/profile":null},"annotations":{"nadra.dev/facts":null}}}`))
+	f.Must(driver.patch(nodesOf, "", node, `{"metadata":{"labels":{"nadra.dev/profile":"a"}}}`))
+	f.Must(f.as(lab.ControllerNamespace, "nadra-controller", "").patch(nodesOf, "", node, `{"metadata":{"labels":{"nadra.dev/profile":null}}}`))
 	f.claimStatus(driver)
 }
 
@@ -533,22 +588,29 @@ func (f *fixture) claimStatus(driver caller) {
 	}
 	node, admin := f.node.Name(), f.admin()
 	f.Must(f.Apply(f.Ctx, `{apiVersion: resource.k8s.io/v1, kind: ResourceClaim, metadata: {name: both, namespace: `+f.NS+`},
-spec: {devices: {requests: [{name: a, exactly: {deviceClassName: net.nadra.dev}}, {name: b, exactly: {deviceClassName: net.nadra.dev}}, {name: c, exactly: {deviceClassName: net.nadra.dev}}]}}}`))
+spec: {devices: {requests: [{name: a, exactly: {deviceClassName: net.nadra.dev}}, {name: b, exactly: {deviceClassName: net.nadra.dev}}, {name: c, exactly: {deviceClassName: net.nadra.dev}},
+{name: e, exactly: {deviceClassName: net.nadra.dev}}, {name: f, exactly: {deviceClassName: net.nadra.dev}}]}}}`))
 	result := func(request, driver, pool string) string {
 		return fmt.Sprintf(`{"request":%q,"driver":%q,"pool":%q,"device":"d"}`, request, driver, pool)
 	}
 	device := func(driver, pool, condition string) string {
 		return fmt.Sprintf(`{"driver":%q,"pool":%q,"device":"d","conditions":[{"type":"Ready","status":%q,"reason":"a","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}]}`, driver, pool, condition)
 	}
+	const profile = "0123456789abcdef" // of which nodes share devices, whose status has the node
+	on := func(pool, node, condition string) string {
+		return strings.Replace(device(lab.DriverName, pool, condition), "{", fmt.Sprintf(`{"data":{"node":%q},`, node), 1)
+	}
+	sharedHere, sharedThere := on(profile+"-0", node, "True"), on(profile+"-1", elsewhere, "True")
 	ours, gpu, other := device(lab.DriverName, node+"/networks", "True"), device("gpu.example.com", "p", "True"), device(lab.DriverName, elsewhere+"/networks", "True")
 	write := func(c caller, dry []string, patch string) error {
 		_, err := c.Resource(claims).Namespace(f.NS).Patch(f.Ctx, "both", types.MergePatchType, []byte(patch), metav1.PatchOptions{DryRun: dry}, "status")
 		return err
 	}
 	f.Must(write(admin, nil, `{"status":{"allocation":{"devices":{"results":[`+result("a", lab.DriverName, node+"/networks")+`,`+
-		result("b", "gpu.example.com", "p")+`,`+result("c", lab.DriverName, elsewhere+"/networks")+`]},"nodeSelector":{"nodeSelectorTerms":[{"matchFields":[{"key":"metadata.name","operator":"In","values":["`+node+`"]}]}]}},"devices":[`+gpu+`,`+other+`]}}`))
+		result("b", "gpu.example.com", "p")+`,`+result("c", lab.DriverName, elsewhere+"/networks")+`,`+
+		result("e", lab.DriverName, profile+"-0")+`,`+result("f", lab.DriverName, profile+"-1")+`]},"nodeSelector":{"nodeSelectorTerms":[{"matchFields":[{"key":"metadata.name","operator":"In","values":["`+node+`"]}]}]}},"devices":[`+gpu+`,`+other+`,`+sharedThere+`]}}`))
 	dry := []string{metav1.DryRunAll}
-	f.Must(write(driver, dry, `{"status":{"devices":[`+ours+`,`+gpu+`,`+other+`]}}`))
+	f.Must(write(driver, dry, `{"status":{"devices":[`+ours+`,`+sharedHere+`,`+gpu+`,`+other+`,`+sharedThere+`]}}`))
 	// Kubernetes 1.36 and later refuse these before the policies do.
 	refused := func(name string, err error) {
 		f.Helper()
@@ -557,14 +619,18 @@ spec: {devices: {requests: [{name: a, exactly: {deviceClassName: net.nadra.dev}}
 		}
 	}
 	for name, patch := range map[string]string{
-		"another driver's device removed": `{"status":{"devices":[` + ours + `,` + other + `]}}`,
-		"another driver's device changed": `{"status":{"devices":[` + ours + `,` + device("gpu.example.com", "p", "False") + `,` + other + `]}}`,
-		"another node's device changed":   `{"status":{"devices":[` + gpu + `,` + device(lab.DriverName, elsewhere+"/networks", "False") + `]}}`,
+		"another driver's device removed": `{"status":{"devices":[` + ours + `,` + other + `,` + sharedThere + `]}}`,
+		"another driver's device changed": `{"status":{"devices":[` + ours + `,` + device("gpu.example.com", "p", "False") + `,` + other + `,` + sharedThere + `]}}`,
+		"another node's device changed":   `{"status":{"devices":[` + gpu + `,` + device(lab.DriverName, elsewhere+"/networks", "False") + `,` + sharedThere + `]}}`,
+		"a shared device of another node": `{"status":{"devices":[` + gpu + `,` + other + `,` + on(profile+"-1", elsewhere, "False") + `]}}`,
+		"a shared device taken over":      `{"status":{"devices":[` + gpu + `,` + other + `,` + on(profile+"-1", node, "True") + `]}}`,
+		"a shared device of another":      `{"status":{"devices":[` + gpu + `,` + other + `,` + sharedThere + `,` + on(profile+"-0", elsewhere, "True") + `]}}`,
+		"a shared device of no node":      `{"status":{"devices":[` + gpu + `,` + other + `,` + sharedThere + `,` + device(lab.DriverName, profile+"-0", "True") + `]}}`,
 		"the allocation removed":          `{"status":{"allocation":null,"devices":null}}`,
 		"a pod that reserves the claim":   `{"status":{"reservedFor":[{"resource":"pods","name":"p","uid":"u"}]}}`,
 	} {
 		refused(name, write(driver, dry, patch))
 	}
-	refused("by a token of no node", write(f.as("nadra", "nadra-node", ""), dry, `{"status":{"devices":[`+ours+`,`+gpu+`,`+other+`]}}`))
+	refused("by a token of no node", write(f.as("nadra", "nadra-node", ""), dry, `{"status":{"devices":[`+ours+`,`+gpu+`,`+other+`,`+sharedThere+`]}}`))
 	f.Kubectl("-n", f.NS, "delete", "resourceclaim", "both", "--wait=false")
 }

@@ -14,10 +14,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	api "github.com/nadra-dev/nadra/pkg/api/v1alpha1"
-	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
@@ -98,22 +96,14 @@ func (f *fixture) published() {
 	f.Helper()
 	names := strings.Fields(f.Kubectl("get", "network-attachment-definitions", "-o", "jsonpath={.items[*].metadata.name}"))
 	f.Eventually(time.Minute, func(ctx context.Context) error {
-		list, err := f.Kube.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{FieldSelector: "spec.driver=" + lab.DriverName})
+		offering, err := f.Offering(ctx)
 		if err != nil {
 			return err
 		}
-		offers := map[attachment.NetworkID]int{}
-		for _, s := range list.Items {
-			for _, d := range s.Spec.Devices {
-				for id := range attachment.NetworkIDs(d.Attributes) {
-					offers[id]++
-				}
-			}
-		}
 		for _, name := range names {
-			offered := offers[attachment.NetworkIDOf(attachment.NetworkRef{Namespace: f.NS, Name: name})]
-			if want := len(f.Cluster.Nodes()); offered < want {
-				return fmt.Errorf("NAD %s/%s is offered by %d of %d nodes", f.NS, name, offered, want)
+			nodes := offering[lab.NetworkID(f.NS+"/"+name)]
+			if want := len(f.Cluster.Nodes()); len(nodes) < want {
+				return fmt.Errorf("NAD %s/%s is offered by %v, want %d nodes", f.NS, name, nodes, want)
 			}
 		}
 		return nil

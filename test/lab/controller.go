@@ -8,6 +8,8 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
 // ControllerNamespace is the controller's namespace.
@@ -124,6 +126,9 @@ func (l *Lab) RemoveController(ctx context.Context) error {
 	if _, err := l.Cluster.Kubectl(ctx, "delete", "-k", dir, "--ignore-not-found", "--timeout=90s"); err != nil {
 		return fmt.Errorf("removing the controller: %w", err)
 	}
+	if err := Eventually(ctx, time.Minute, l.noSharedSlices); err != nil {
+		return err
+	}
 	if err := apply(ctx, l.Cluster, "base"); err != nil {
 		return err
 	}
@@ -131,6 +136,15 @@ func (l *Lab) RemoveController(ctx context.Context) error {
 		return fmt.Errorf("removing the nodes' labels: %w", err)
 	}
 	return l.waitRollout(ctx)
+}
+
+// noSharedSlices returns an error while there are slices that nodes share, which Kubernetes collects with the controller.
+func (l *Lab) noSharedSlices(ctx context.Context) error {
+	list, err := l.Kube.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.ProfileLabel})
+	if err == nil && len(list.Items) > 0 {
+		err = fmt.Errorf("%d slices of profiles outlive the controller", len(list.Items))
+	}
+	return err
 }
 
 // ControllerLog returns the end of the controllers' logs, for a person.

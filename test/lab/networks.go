@@ -11,7 +11,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
@@ -27,6 +29,33 @@ func (l *Lab) Devices(ctx context.Context) (map[attachment.NetworkID][]resourcea
 		for _, d := range s.Spec.Devices {
 			for id := range attachment.NetworkIDs(d.Attributes) {
 				out[id] = append(out[id], d)
+			}
+		}
+	}
+	return out, nil
+}
+
+// Offering returns the nodes that offer each network, by slices of their own and by those of their profile.
+func (l *Lab) Offering(ctx context.Context) (map[attachment.NetworkID][]string, error) {
+	list, err := l.Kube.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{FieldSelector: "spec.driver=" + DriverName})
+	if err != nil {
+		return nil, err
+	}
+	nodes, err := l.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	out := map[attachment.NetworkID][]string{}
+	for _, s := range list.Items {
+		profile := s.Labels[v1alpha1.ProfileLabel]
+		for _, n := range nodes.Items {
+			if ptr.Deref(s.Spec.NodeName, "") != n.Name && (profile == "" || profile != n.Labels[v1alpha1.ProfileLabel]) {
+				continue
+			}
+			for _, d := range s.Spec.Devices {
+				for id := range attachment.NetworkIDs(d.Attributes) {
+					out[id] = append(out[id], n.Name)
+				}
 			}
 		}
 	}

@@ -91,7 +91,7 @@ var logKeys = []string{
 	"action", "address", "claim", "claimUID", "class", "configMap", "configuration",
 	"devices", "dir", "duration", "err", "expires", "features", "file", "from", "hookBudget",
 	"interface", "kind", "label", "name", "network", "networks", "node", "nodes", "owned", "pod",
-	"podUID", "pool", "pools", "pprof", "reason", "request", "retryAfter", "sandbox", "sandboxes", "secret",
+	"podUID", "pool", "pools", "pprof", "profile", "reason", "request", "retryAfter", "sandbox", "sandboxes", "secret",
 	"since", "stack", "template", "timeout", "to",
 }
 

@@ -49,6 +49,9 @@ func (n Networks) Read(ctx context.Context) ([]*nadv1.NetworkAttachmentDefinitio
 	if err != nil && !apierrors.IsNotFound(err) { // a cluster without DRA has none
 		return nil, inspect.Offers{}, fmt.Errorf("listing resourceslices: %w", err)
 	}
+	if err := inspect.ReadProfiles(ctx, n.Kube, &in); err != nil {
+		return nil, inspect.Offers{}, err
+	}
 	for _, name := range n.Nodes {
 		_, err := n.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 		if err != nil && !apierrors.IsForbidden(err) {

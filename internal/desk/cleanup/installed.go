@@ -93,7 +93,7 @@ func (n Namespaces) driverObjects() []object {
 // rights returns what is left, besides the namespaces, when nothing runs any more.
 func (n Namespaces) rights() []object {
 	var out []object
-	for _, name := range []string{"nadra-node", "nadra-slices", "nadra-pod-status", "nadra-claim-status", "nadra-classes", "nadra-templates", certificates} {
+	for _, name := range []string{"nadra-node", "nadra-slices", "nadra-profile", "nadra-pod-status", "nadra-claim-status", "nadra-classes", "nadra-templates", certificates} {
 		out = append(out, objectOf("ValidatingAdmissionPolicyBinding", admissionGroup, "", name),
 			objectOf("ValidatingAdmissionPolicy", admissionGroup, "", name))
 	}
@@ -104,6 +104,7 @@ func (n Namespaces) rights() []object {
 			objectOf("RoleBinding", rbacGroup, account.roles, account.name), objectOf("Role", rbacGroup, account.roles, account.name),
 			objectOf("ServiceAccount", "", account.namespace, account.name))
 	}
+	out = append(out, objectOf("ClusterRoleBinding", rbacGroup, "", "nadra-profile"), objectOf("ClusterRole", rbacGroup, "", "nadra-profile"))
 	out = append(out, objectOf("SecurityContextConstraints", openShiftGroup, "", driver),
 		objectOf("RoleBinding", rbacGroup, n.Driver, "nadra-node-scc"), objectOf("Role", rbacGroup, n.Driver, "nadra-node-scc"),
 		objectOf("RoleBinding", rbacGroup, n.Controller, "nadra-controller-scc"))

@@ -47,7 +47,7 @@ var rules = []rule{
 	},
 	{
 		code: "NADRA-214", name: "autoscalers", worst: warning, objects: componentsOf(Autoscaler),
-		why: "An autoscaler that does not simulate claims adds no nodes for pods that wait for a network. No autoscaler knows the networks of a node group without nodes.",
+		why: "An autoscaler that does not simulate claims adds no nodes for pods that wait for a network. One that does needs the profile of the nodes in the template of a node group.",
 	},
 	{
 		code: "NADRA-215", name: "nodes", worst: info, cluster: nodes,

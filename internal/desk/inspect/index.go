@@ -31,7 +31,8 @@ type index struct {
 
 // publishedDevice is a device of a slice: one of a resource pool, or one that lists networks.
 type publishedDevice struct {
-	node string
+	// nodes are those that have it: one, or all of a profile. "" stands for nodes that are not known.
+	nodes []string
 	// resource is the resource pool, or "".
 	resource string
 	networks []attachment.NetworkID
@@ -69,7 +70,7 @@ func newIndex(in Input) *index {
 	}
 	x.later = attachment.LaterOfEqualID(in.Networks)
 	for _, s := range in.Slices {
-		x.addSlice(s)
+		x.addSlice(s, in.nodesOf(s))
 	}
 	return x
 }
@@ -82,27 +83,38 @@ func (x *index) idOf(network attachment.NetworkRef) attachment.NetworkID {
 	return attachment.NetworkIDOf(network)
 }
 
-func (x *index) addSlice(s *resourceapi.ResourceSlice) {
+// nodesOf returns the nodes of a slice, or "" if they are not known.
+func (in Input) nodesOf(s *resourceapi.ResourceSlice) []string {
+	if s.Spec.NodeName != nil {
+		return []string{*s.Spec.NodeName}
+	}
+	if profile := s.Labels[v1alpha1.ProfileLabel]; profile != "" && in.Profiles != nil {
+		return in.Profiles[profile]
+	}
+	return []string{""}
+}
+
+// addSlice adds a slice of these nodes.
+func (x *index) addSlice(s *resourceapi.ResourceSlice, nodes []string) {
 	if s.Spec.Driver != v1alpha1.DriverName {
 		return
 	}
-	node := ""
-	if s.Spec.NodeName != nil {
-		node = *s.Spec.NodeName
-		x.drivers[node] = true
+	for _, node := range nodes {
+		x.drivers[node] = node != ""
 	}
+	delete(x.drivers, "")
 	for _, d := range s.Spec.Devices {
 		device := publishedDevice{
-			node: node, resource: ptr.Deref(d.Attributes[attachment.AttributeResourceName].StringValue, ""),
+			nodes: nodes, resource: ptr.Deref(d.Attributes[attachment.AttributeResourceName].StringValue, ""),
 			networks: slices.Collect(attachment.NetworkIDs(d.Attributes)), room: roomOf(d),
 		}
 		_, device.counted = d.Capacity[attachment.CapacityAddresses]
 		x.published[s.Spec.Pool.Name+"/"+d.Name] = device
 		if device.resource != "" {
-			x.pools[device.resource] = append(x.pools[device.resource], node)
+			x.pools[device.resource] = append(x.pools[device.resource], nodes...)
 		}
 		for _, id := range device.networks {
-			x.offers[id] = append(x.offers[id], node)
+			x.offers[id] = append(x.offers[id], nodes...)
 		}
 	}
 }

@@ -19,6 +19,8 @@ type Input struct {
 	Slices    []*resourceapi.ResourceSlice
 	Classes   []*resourceapi.DeviceClass
 	Networks  []*nadv1.NetworkAttachmentDefinition
+	// Profiles has the nodes of each profile, or is nil if they are not known.
+	Profiles map[string][]string
 	// Events are about the networks and, for a chain, about the pod.
 	Events []*corev1.Event
 	// Unread has the kinds that could not be read. A missing object of such a kind

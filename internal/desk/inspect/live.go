@@ -3,6 +3,7 @@ package inspect
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	nadclient "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/client/clientset/versioned"
@@ -60,11 +61,35 @@ func (c Cluster) ReadNetworks(ctx context.Context) (Input, error) {
 	return in, firstOf(c.readOffers(ctx, &in), c.readNetworks(ctx, &in), c.eventsOn(ctx, &in, "NetworkAttachmentDefinition", "", ""))
 }
 
-// readOffers reads slices and classes.
+// ReadProfiles reads which nodes share slices, if there are such slices.
+func ReadProfiles(ctx context.Context, client kubernetes.Interface, in *Input) error {
+	shared := func(s *resourceapi.ResourceSlice) bool { return s.Labels[v1alpha1.ProfileLabel] != "" }
+	if !slices.ContainsFunc(in.Slices, shared) {
+		return nil
+	}
+	profiles := map[string][]string{}
+	err := kube.EachItem(ctx, metav1.ListOptions{LabelSelector: v1alpha1.ProfileLabel}, kube.PagesOf(client.CoreV1().Nodes().List), func(n *corev1.Node) {
+		profile := n.Labels[v1alpha1.ProfileLabel]
+		profiles[profile] = append(profiles[profile], n.Name)
+	})
+	switch {
+	case apierrors.IsForbidden(err):
+		return nil // their names stay unknown
+	case err != nil:
+		return fmt.Errorf("listing nodes: %w", err)
+	}
+	in.Profiles = profiles
+	return nil
+}
+
+// readOffers reads slices and classes, and the nodes that share slices.
 func (c Cluster) readOffers(ctx context.Context, in *Input) error {
 	ours := metav1.ListOptions{FieldSelector: resourceapi.ResourceSliceSelectorDriver + "=" + v1alpha1.DriverName}
+	if err := optional(ctx, in.Unread, Slices, ours, kube.PagesOf(c.Kube.ResourceV1().ResourceSlices().List), &in.Slices); err != nil {
+		return err
+	}
 	return firstOf(
-		optional(ctx, in.Unread, Slices, ours, kube.PagesOf(c.Kube.ResourceV1().ResourceSlices().List), &in.Slices),
+		ReadProfiles(ctx, c.Kube, in),
 		optional(ctx, in.Unread, Classes, metav1.ListOptions{}, kube.PagesOf(c.Kube.ResourceV1().DeviceClasses().List), &in.Classes),
 	)
 }

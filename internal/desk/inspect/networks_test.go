@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
@@ -43,6 +44,8 @@ func TestPrintNetworks(t *testing.T) {
 			Driver: "net.nadra.dev", NodeName: &node, Pool: resourceapi.ResourcePool{Name: node}, Devices: devices,
 		}}
 	}
+	shared := slice("", device("node-0-0", "blue"))
+	shared.Labels, shared.Spec.NodeName = map[string]string{v1alpha1.ProfileLabel: "0123456789abcdef"}, nil
 	event := func(name, node string, minute int, why, message string) *corev1.Event {
 		return &corev1.Event{
 			InvolvedObject: corev1.ObjectReference{Kind: "NetworkAttachmentDefinition", Namespace: "default", Name: name}, Source: corev1.EventSource{Host: node},
@@ -55,8 +58,9 @@ func TestPrintNetworks(t *testing.T) {
 			nad("gone", `{"cniVersion":"1.0.0","type":"bridge"}`, ""), nad("never", `{"cniVersion":"1.0.0","type":"bridge"}`, ""), nad("back", `{"cniVersion":"1.0.0","type":"bridge"}`, ""),
 			nad("blue", `{"cniVersion":"1.0.0","type":"bridge"}`, ""), nad("broken", `{"type":`, ""), nad("vf", `{"cniVersion":"1.0.0","type":"sriov"}`, "intel.com/vf"),
 		},
-		Slices:  []*resourceapi.ResourceSlice{slice("n2", device("node-0-0", "red", "gone", "back")), slice("n1", device("node-0-0", "blue", "red"), device("node-0-1", "red"), vf)},
-		Classes: []*resourceapi.DeviceClass{{ObjectMeta: metav1.ObjectMeta{Name: "red.default.nad.nadra.dev"}}},
+		Slices:   []*resourceapi.ResourceSlice{slice("n2", device("node-0-0", "red", "gone", "back")), slice("n1", device("node-0-0", "blue", "red"), device("node-0-1", "red"), vf), shared},
+		Profiles: map[string][]string{"0123456789abcdef": {"n3", "n4"}},
+		Classes:  []*resourceapi.DeviceClass{{ObjectMeta: metav1.ObjectMeta{Name: "red.default.nad.nadra.dev"}}},
 		Events: []*corev1.Event{
 			event("gone", "n1", 1, reason.EventNetworkUnavailable, "[MasterMissing] lan0 is gone"), event("gone", "n2", 1, reason.EventNetworkUnavailable, "[MasterMissing] was gone"),
 			event("gone", "n2", 2, reason.EventNetworkAvailable, "is back"), event("back", "n2", 1, reason.EventNetworkUnavailable, "was gone"), event("back", "n2", 3, reason.EventNetworkAvailable, "is back"),
@@ -74,7 +78,7 @@ func TestPrintNetworks(t *testing.T) {
 	want := `
 NAMESPACE NAME PLUGINS IPAM POOL NODES ID CLASS OFFERED BY MESSAGE
 default back bridge - - 1 fT0p)7 back.default.nad.nadra.dev n2 the DeviceClass does not exist
-default blue bridge - - 1 cU%;)* blue.default.nad.nadra.dev n1 the DeviceClass does not exist
+default blue bridge - - 3 cU%;)* blue.default.nad.nadra.dev n1,n3,n4 the DeviceClass does not exist
 default broken - - - 0 sB_f]f broken.default.nad.nadra.dev - [NetworkInvalid] parsing network default/broken: spec.config: line 1, column 9: unexpected end of JSON input: is a closing bracket or quote missing?
 default gone bridge - - 1 lX@i84 gone.default.nad.nadra.dev n2 [MasterMissing] lan0 is gone
 default never bridge - - 0 fI_+-_ never.default.nad.nadra.dev - no node offers it: kubectl nadra doctor --probe names what each node lacks

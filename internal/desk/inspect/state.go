@@ -115,8 +115,8 @@ func (x *index) notes(state State, w want, hasStatus bool) []string {
 		switch {
 		case !there:
 			note("device %s is no longer in any ResourceSlice", r.Device)
-		case device.resource == "" && w.network != nil && !slices.Contains(x.offers[x.idOf(*w.network)], device.node):
-			note("node %s no longer offers network %s", device.node, w.network)
+		case device.resource == "" && w.network != nil && !slices.Contains(device.networks, x.idOf(*w.network)):
+			note("%s no longer offers network %s", some(device.nodes), w.network)
 		}
 	}
 	if w.unlinked {

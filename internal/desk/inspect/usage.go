@@ -71,7 +71,7 @@ func (x *index) attachedTo(network attachment.NetworkRef, node string) []string 
 			if w.network == nil || *w.network != network || w.status == nil || w.status.NetworkData == nil || len(w.status.NetworkData.IPs) == 0 {
 				continue
 			}
-			if node == "" || x.published[w.result.Pool+"/"+w.result.Device].node == node {
+			if node == "" || slices.Contains(x.published[w.result.Pool+"/"+w.result.Device].nodes, node) {
 				holders[holderOf(c)] = true
 			}
 		}

@@ -168,20 +168,32 @@ func (s *steps) serve(ctx context.Context, name string, _ *Move) error {
 		if missing, err := s.driverMissing(ctx, name); err != nil || missing != "" {
 			return missing, err
 		}
-		list, err := s.kube.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{FieldSelector: fields.AndSelectors(
-			fields.OneTermEqualSelector(resourceapi.ResourceSliceSelectorNodeName, name),
-			fields.OneTermEqualSelector(resourceapi.ResourceSliceSelectorDriver, v1alpha1.DriverName),
-		).String()})
-		if err != nil {
-			return "", fmt.Errorf("listing its ResourceSlices: %w", err)
+		own := fields.OneTermEqualSelector(resourceapi.ResourceSliceSelectorNodeName, name).String()
+		if offers, err := s.offers(ctx, metav1.ListOptions{FieldSelector: own}); err != nil || offers {
+			return "", err
 		}
-		for _, slice := range list.Items {
-			if len(slice.Spec.Devices) > 0 {
-				return "", nil
+		node, err := s.kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return "", fmt.Errorf("reading its Node: %w", err)
+		}
+		if profile := node.Labels[v1alpha1.ProfileLabel]; profile != "" {
+			if offers, err := s.offers(ctx, metav1.ListOptions{LabelSelector: v1alpha1.ProfileLabel + "=" + profile}); err != nil || offers {
+				return "", err
 			}
 		}
 		return "nadra's driver offers no network on the node: read its log", nil
 	})
+}
+
+// offers reports whether any of some slices is nadra's and has a device.
+func (s *steps) offers(ctx context.Context, of metav1.ListOptions) (bool, error) {
+	list, err := s.kube.ResourceV1().ResourceSlices().List(ctx, of)
+	if err != nil {
+		return false, fmt.Errorf("listing its ResourceSlices: %w", err)
+	}
+	return slices.ContainsFunc(list.Items, func(slice resourceapi.ResourceSlice) bool {
+		return slice.Spec.Driver == v1alpha1.DriverName && len(slice.Spec.Devices) > 0
+	}), nil
 }
 
 // driverMissing returns why nadra's driver is not ready on the node, or an empty string if it is.

@@ -43,3 +43,13 @@ const DefaultNetworksKey = "nadra.dev/default-networks"
 
 // DefaultNetworksNone is the value of DefaultNetworksKey for no default networks.
 const DefaultNetworksNone = "none"
+
+// ProfileLabel is the label of a Node for what it offers, and of the ResourceSlices that nodes of this profile
+// share. FactsAnnotation is the annotation of the Node from which the profile follows.
+const (
+	ProfileLabel    = "nadra.dev/profile"
+	FactsAnnotation = "nadra.dev/facts"
+)
+
+// OffersAnnotation is the annotation of a ResourceSlice that names its networks for people. It may be shortened.
+const OffersAnnotation = "nadra.dev/offers"

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	types100 "github.com/containernetworking/cni/pkg/types/100"
@@ -130,8 +131,8 @@ func isStored(claim *resourceapi.ResourceClaim, driver string, devices []Device)
 	return true
 }
 
-// apply returns the status for a server-side apply.
-func (d Device) apply(driver string, now time.Time) *resourceac.AllocatedDeviceStatusApplyConfiguration {
+// apply returns the status for a server-side apply by the driver of a node.
+func (d Device) apply(driver, node string, now time.Time) *resourceac.AllocatedDeviceStatusApplyConfiguration {
 	ready := metav1.ConditionFalse
 	if d.Reason == reason.ConditionAttached {
 		ready = metav1.ConditionTrue
@@ -150,8 +151,30 @@ func (d Device) apply(driver string, now time.Time) *resourceac.AllocatedDeviceS
 		}
 		out.WithNetworkData(network)
 	}
-	if len(d.Result) > 0 && len(d.Result) <= maxData {
-		out.WithData(runtime.RawExtension{Raw: d.Result})
+	data, isOwn := d.Result, strings.HasPrefix(d.Pool, node+"/")
+	if !isOwn {
+		data = withNode(data, node)
+	}
+	if len(data) > maxData && !isOwn {
+		data = withNode(nil, node)
+	}
+	if len(data) > 0 && len(data) <= maxData {
+		out.WithData(runtime.RawExtension{Raw: data})
+	}
+	return out
+}
+
+// withNode adds the node to the data of a device that nodes share: its name does not tell on which node the claim has
+// it, and the policy nadra-claim-status keeps the drivers of other nodes from it.
+func withNode(data json.RawMessage, node string) json.RawMessage {
+	fields := map[string]json.RawMessage{}
+	if len(data) > 0 && json.Unmarshal(data, &fields) != nil {
+		return data
+	}
+	fields["node"], _ = json.Marshal(node) // never fails
+	out, err := json.Marshal(fields)
+	if err != nil {
+		return data
 	}
 	return out
 }

@@ -20,7 +20,8 @@ import (
 // asDevice reads back what server-side apply would store.
 func asDevice(t *testing.T, s Device) resourceapi.AllocatedDeviceStatus {
 	t.Helper()
-	raw, err := json.Marshal(s.apply("net.nadra.dev", time.Unix(0, 0)))
+	s.Pool = "node-1/networks"
+	raw, err := json.Marshal(s.apply("net.nadra.dev", "node-1", time.Unix(0, 0)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,9 +33,10 @@ const (
 
 // Writer stores status.devices of claims. It works behind a queue: no pod waits for it.
 type Writer struct {
-	kube   kubernetes.Interface
-	driver string
-	outbox *background.Outbox[attachment.ClaimRef, update]
+	kube kubernetes.Interface
+	// driver and node are the names of the driver and of its node.
+	driver, node string
+	outbox       *background.Outbox[attachment.ClaimRef, update]
 }
 
 // update is a claim's pending status.
@@ -47,9 +48,9 @@ type update struct {
 	repair bool
 }
 
-// NewWriter returns a Writer for the claims' devices of one driver.
-func NewWriter(kube kubernetes.Interface, driver string) *Writer {
-	return &Writer{kube: kube, driver: driver, outbox: background.New[attachment.ClaimRef, update](shortestPause, longestPause)}
+// NewWriter returns a Writer for the claims' devices of the driver of a node.
+func NewWriter(kube kubernetes.Interface, driver, node string) *Writer {
+	return &Writer{kube: kube, driver: driver, node: node, outbox: background.New[attachment.ClaimRef, update](shortestPause, longestPause)}
 }
 
 // Set queues the devices as the claim's status.
@@ -111,7 +112,7 @@ func (w *Writer) apply(ctx context.Context, claim attachment.ClaimRef, u update)
 	}
 	status := resourceac.ResourceClaimStatus()
 	for _, d := range u.devices {
-		status.WithDevices(d.apply(w.driver, u.at))
+		status.WithDevices(d.apply(w.driver, w.node, u.at))
 	}
 	ac := resourceac.ResourceClaim(claim.Name, claim.Namespace).WithUID(types.UID(claim.UID)).WithStatus(status)
 	_, err := w.kube.ResourceV1().ResourceClaims(claim.Namespace).ApplyStatus(ctx, ac,

@@ -14,7 +14,7 @@ var claimRef = attachment.ClaimRef{Namespace: "default", Name: "c", UID: "c-uid"
 // TestRepairKeepsSet repairs a status while a Set is pending, as a CHECK right after an
 // attach does: the new addresses are still written.
 func TestRepairKeepsSet(t *testing.T) {
-	w := NewWriter(nil, "net.nadra.dev")
+	w := NewWriter(nil, "net.nadra.dev", "node-1")
 	defer w.outbox.ShutDown()
 	states := []Device{Attached(drivertest.Attached("net1", drivertest.BridgeResult))}
 	w.Set(claimRef, states)
@@ -31,7 +31,7 @@ func TestRepairKeepsSet(t *testing.T) {
 
 // TestQueue checks that a pending status keeps the time of its first update.
 func TestQueue(t *testing.T) {
-	w := NewWriter(nil, "net.nadra.dev")
+	w := NewWriter(nil, "net.nadra.dev", "node-1")
 	defer w.outbox.ShutDown()
 	if q := w.Queue(time.Now()); q != (metrics.Queue{}) {
 		t.Errorf("the queue is %+v before any update", q)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/slicewriter"
+	"github.com/nadra-dev/nadra/pkg/driver/offer"
 	"github.com/nadra-dev/nadra/pkg/inventory"
 )
 
@@ -96,14 +96,14 @@ func publishedAs(d *Device, o sliceOptions) []resourceapi.Device {
 	}
 	if !o.exclusive {
 		out.AllowMultipleAllocations = ptr.To(true)
-		out.Capacity = map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{capShares: slicewriter.OneEach(d.Pool.Share)}
+		out.Capacity = map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{capShares: offer.OneEach(d.Pool.Share)}
 		return []resourceapi.Device{out}
 	}
 	var all []resourceapi.Device
 	for i := range min(d.Pool.Share, int64(o.copies), sliceLimit) {
 		one := *out.DeepCopy()
-		one.Name = slicewriter.IndexedName(d.Name, int(i))
-		one.Attributes[slicewriter.AttrInstance] = slicewriter.Int(i)
+		one.Name = offer.IndexedName(d.Name, int(i))
+		one.Attributes[offer.AttrInstance] = offer.Int(i)
 		all = append(all, one)
 	}
 	return all
@@ -113,23 +113,23 @@ func publishedAs(d *Device, o sliceOptions) []resourceapi.Device {
 // changes when a pod gets the device, because every start of a pod would write a slice.
 func attributesOf(d *Device) map[resourceapi.QualifiedName]resourceapi.DeviceAttribute {
 	out := map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{
-		attrResourceName: slicewriter.String(d.Pool.ResourceName),
+		attrResourceName: offer.String(d.Pool.ResourceName),
 	}
 	if len(d.Functions) > 1 { // their attributes differ
-		out[attrRDMA] = slicewriter.Bool(true)
+		out[attrRDMA] = offer.Bool(true)
 		return out
 	}
 	f := d.Function()
 	text := func(name resourceapi.QualifiedName, value string) {
 		if value != "" {
-			out[name] = slicewriter.String(value)
+			out[name] = offer.String(value)
 		}
 	}
 	text(attrDeviceID, f.ID)
 	text(deviceattribute.StandardDeviceAttributePCIBusID, f.PCIAddress)
 	text(deviceattribute.StandardDeviceAttributePCIeRoot, f.PCIeRoot)
 	if f.NUMANode >= 0 && !d.Pool.ExcludeTopology {
-		out[deviceattribute.StandardDeviceAttributeNUMANode] = slicewriter.Int(int64(f.NUMANode))
+		out[deviceattribute.StandardDeviceAttributeNUMANode] = offer.Int(int64(f.NUMANode))
 	}
 	text(attrKind, string(f.Kind))
 	text(attrPFName, f.PFName())
@@ -139,7 +139,7 @@ func attributesOf(d *Device) map[resourceapi.QualifiedName]resourceapi.DeviceAtt
 	text(attrDriver, f.Driver)
 	text(attrLinkType, f.LinkType)
 	text(attrEswitch, f.EswitchMode)
-	out[attrRDMA], out[attrVFIO] = slicewriter.Bool(f.RDMACapable), slicewriter.Bool(f.VFIOBound())
+	out[attrRDMA], out[attrVFIO] = offer.Bool(f.RDMACapable), offer.Bool(f.VFIOBound())
 	if f.RDMACapable {
 		text(attrRDMAMode, d.RDMAMode)
 	}
@@ -148,7 +148,7 @@ func attributesOf(d *Device) map[resourceapi.QualifiedName]resourceapi.DeviceAtt
 	}
 	indexes := map[inventory.Kind]resourceapi.QualifiedName{inventory.KindVF: attrVFIndex, inventory.KindSF: attrSFIndex}
 	if name, ok := indexes[f.Kind]; ok && f.Index >= 0 {
-		out[name] = slicewriter.Int(int64(f.Index))
+		out[name] = offer.Int(int64(f.Index))
 	}
 	return out
 }

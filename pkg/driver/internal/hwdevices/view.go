@@ -6,7 +6,7 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/metrics"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/slicewriter"
+	"github.com/nadra-dev/nadra/pkg/driver/offer"
 )
 
 // deviceKey is a device's name in a DRA pool.
@@ -28,7 +28,7 @@ func (v *View) Set(devices []Device, copies int) {
 		now[deviceKey{d.DRAPool, d.Name}] = d
 		if d.IsShared() {
 			for i := range copies {
-				now[deviceKey{d.DRAPool, slicewriter.IndexedName(d.Name, i)}] = d
+				now[deviceKey{d.DRAPool, offer.IndexedName(d.Name, i)}] = d
 			}
 		}
 	}

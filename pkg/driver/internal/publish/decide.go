@@ -3,18 +3,18 @@ package publish
 import (
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/cniexec"
+	"github.com/nadra-dev/nadra/pkg/driver/offer"
 )
 
 // candidate is a network, and what decides whether this node publishes it.
 type candidate struct {
-	*definition
+	*offer.Definition
 	// unusable is why the node cannot attach the network, or nil.
 	unusable error
+	// pooled is set if the network has no device of its own, because its pods get one of nadra's pools.
+	pooled error
 	// owned is true if the node is nadra's.
 	owned bool
-	// otherDriver is true if another driver publishes devices of the network's resource
-	// pool here.
-	otherDriver bool
 	// status is what the network's plugins answer.
 	status pluginStatus
 	// published is true if the latest decision was to publish the network. before is what the View has of that decision.
@@ -34,7 +34,6 @@ type pluginStatus struct {
 
 // The reasons that are the same for all networks. There may be thousands of them.
 var (
-	errPoolDevice    = reason.Errorf(reason.PoolDevice, "its devices are those of its resource pool")
 	errNodeNotOwned  = reason.Errorf(reason.NodeNotOwned, "the node's networks are not nadra's")
 	errStatusPending = reason.Errorf(reason.StatusPending, "its plugins have not answered STATUS yet")
 )
@@ -49,8 +48,8 @@ func decide(c candidate) error {
 	switch {
 	case c.unusable != nil:
 		return c.unusable
-	case c.network.ResourceName != "" && !c.otherDriver:
-		return errPoolDevice
+	case c.pooled != nil:
+		return c.pooled
 	case !c.owned:
 		return errNodeNotOwned
 	case !c.status.asked:
@@ -67,5 +66,16 @@ func decide(c candidate) error {
 // their answer decides.
 func (c candidate) asksStatus() bool {
 	c.status = pluginStatus{}
-	return decide(c) == nil && hasStatus(c.network)
+	return decide(c) == nil && hasStatus(c.Network)
+}
+
+// health returns what the network's plugins answer, as far as it decides about the node's profile.
+func (c candidate) health() offer.Health {
+	switch {
+	case !c.status.asked || !c.status.answered:
+		return offer.Unasked
+	case c.status.err != nil:
+		return offer.Unhealthy
+	}
+	return offer.Healthy
 }

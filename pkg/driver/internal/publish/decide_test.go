@@ -8,6 +8,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
+	"github.com/nadra-dev/nadra/pkg/driver/offer"
 )
 
 func TestDecide(t *testing.T) {
@@ -18,12 +19,13 @@ func TestDecide(t *testing.T) {
 		want    reason.Code // "" if it is published
 		message string
 	}{
-		"without STATUS":             {func(*candidate) {}, "", ""},
-		"unusable":                   {func(c *candidate) { c.unusable = noMaster }, reason.MasterMissing, "lan0"},
-		"unusable, and not owned":    {func(c *candidate) { c.unusable, c.owned = noMaster, false }, reason.MasterMissing, ""},
-		"not owned":                  {func(c *candidate) { c.owned = false }, reason.NodeNotOwned, ""},
-		"of a resource pool":         {func(c *candidate) { c.network.ResourceName = "a/b" }, reason.PoolDevice, ""},
-		"of another driver's pool":   {func(c *candidate) { c.network.ResourceName, c.otherDriver = "a/b", true }, "", ""},
+		"without STATUS":          {func(*candidate) {}, "", ""},
+		"unusable":                {func(c *candidate) { c.unusable = noMaster }, reason.MasterMissing, "lan0"},
+		"unusable, and not owned": {func(c *candidate) { c.unusable, c.owned = noMaster, false }, reason.MasterMissing, ""},
+		"not owned":               {func(c *candidate) { c.owned = false }, reason.NodeNotOwned, ""},
+		"of a resource pool": {func(c *candidate) {
+			c.pooled = reason.Errorf(reason.PoolDevice, "its devices are those of its resource pool")
+		}, reason.PoolDevice, ""},
 		"healthy":                    {func(c *candidate) { c.status = pluginStatus{asked: true, answered: true} }, "", ""},
 		"unhealthy":                  {func(c *candidate) { c.status = pluginStatus{asked: true, answered: true, err: sick} }, reason.PluginUnhealthy, "daemon is down"},
 		"unhealthy and published":    {func(c *candidate) { c.status, c.published = pluginStatus{asked: true, answered: true, err: sick}, true }, reason.PluginUnhealthy, ""},
@@ -33,7 +35,7 @@ func TestDecide(t *testing.T) {
 		"the answer is overdue":      {func(c *candidate) { c.status = pluginStatus{asked: true, overdue: true} }, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := candidate{definition: &definition{network: attachment.Network{CNIVersion: "1.1.0"}}, owned: true}
+			c := candidate{Definition: &offer.Definition{Network: attachment.Network{CNIVersion: "1.1.0"}}, owned: true}
 			tt.change(&c)
 			err := decide(c)
 			drivertest.Same(t, "reason", tt.want, reason.Of(err))
@@ -56,9 +58,9 @@ func TestAsksStatus(t *testing.T) {
 		"unhealthy":          {"1.1.0", func(c *candidate) { c.status = pluginStatus{asked: true, answered: true, err: errors.New("no")} }, true},
 		"unusable":           {"1.1.0", func(c *candidate) { c.unusable = errors.New("no") }, false},
 		"not owned":          {"1.1.0", func(c *candidate) { c.owned = false }, false},
-		"of a resource pool": {"1.1.0", func(c *candidate) { c.network.ResourceName = "a/b" }, false},
+		"of a resource pool": {"1.1.0", func(c *candidate) { c.pooled = errors.New("no") }, false},
 	} {
-		c := candidate{definition: &definition{network: attachment.Network{CNIVersion: tt.version}}, owned: true}
+		c := candidate{Definition: &offer.Definition{Network: attachment.Network{CNIVersion: tt.version}}, owned: true}
 		tt.change(&c)
 		drivertest.Same(t, name, tt.want, c.asksStatus())
 	}

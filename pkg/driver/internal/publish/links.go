@@ -8,11 +8,11 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
-	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/deviceattribute"
 	"k8s.io/klog/v2"
 
 	"github.com/nadra-dev/nadra/pkg/driver/internal/podnet"
+	"github.com/nadra-dev/nadra/pkg/driver/offer"
 )
 
 // HostLinks lists and watches the network interfaces of the host. The driver runs in the
@@ -25,28 +25,16 @@ type HostLinks struct {
 // host's network namespace.
 func NewHostLinks(sysRoot string) HostLinks { return HostLinks{sysRoot} }
 
-// pciAttributes are the standard attributes of a PCI function.
-type pciAttributes map[resourceapi.QualifiedName]resourceapi.DeviceAttribute
-
-// Link describes one interface.
-type Link struct {
-	// name is the interface's name, also if it is found by another one.
-	name string
-	// pci has the standard attributes of the interface's PCI function, none for a virtual
-	// interface.
-	pci pciAttributes
-}
-
 // List returns the interfaces by name.
-func (h HostLinks) List() (map[string]Link, error) {
+func (h HostLinks) List() (map[string]offer.Link, error) {
 	links, err := podnet.Dump(netlink.LinkList)
 	if err != nil {
 		return nil, fmt.Errorf("listing network interfaces: %w", err)
 	}
-	out := make(map[string]Link, len(links))
+	out := make(map[string]offer.Link, len(links))
 	for _, l := range links {
 		attrs := l.Attrs()
-		found := Link{name: attrs.Name, pci: h.pciAttributes(attrs.Name)}
+		found := offer.Link{Name: attrs.Name, PCI: h.pciAttributes(attrs.Name)}
 		out[attrs.Name] = found
 		for _, alt := range attrs.AltNames {
 			out[alt] = found
@@ -57,12 +45,12 @@ func (h HostLinks) List() (map[string]Link, error) {
 
 // pciAttributes returns the attributes that align a network with other devices. It leaves
 // out what sysfs does not have.
-func (h HostLinks) pciAttributes(name string) pciAttributes {
+func (h HostLinks) pciAttributes(name string) offer.PCIAttributes {
 	address := h.pciAddress(name)
 	if address == "" {
 		return nil
 	}
-	out := pciAttributes{}
+	out := offer.PCIAttributes{}
 	set := func(a deviceattribute.DeviceAttribute, err error) {
 		if err == nil {
 			out[a.Name] = a.Value

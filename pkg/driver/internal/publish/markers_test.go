@@ -36,12 +36,12 @@ func TestOfferedWithoutMasterAndDevice(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			drivertest.Same(t, "is offered", tt.offered, len(published.networks) == 1)
+			drivertest.Same(t, "is offered", tt.offered, len(published.Networks) == 1)
 			if tt.offered {
 				n, err := b.View.Usable(attachment.NetworkRef{Namespace: "default", Name: "blue"})
 				drivertest.Same(t, "Prepare's error", nil, err)
 				drivertest.Same(t, "Prepare's pool", "", n.ResourceName)
-				drivertest.Same(t, "its place", nodePlace+"-0-0", published.devices[0][0].name)
+				drivertest.Same(t, "its device", "node-0-0", published.Slices()[0][0].Name)
 			}
 		})
 	}

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/slicewriter"
+	"github.com/nadra-dev/nadra/pkg/driver/offer"
 )
 
 // otherDriversWait limits how long the start waits for the slices of other drivers. If
@@ -67,7 +67,7 @@ func slimSlice(object any) (any, error) {
 	for _, d := range slice.Spec.Devices {
 		if resourceName, id := CNIDevice(d); resourceName != "" && id != "" {
 			slim.Spec.Devices = append(slim.Spec.Devices, resourceapi.Device{Name: d.Name, Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{
-				attachment.AttributeResourceName: slicewriter.String(resourceName), attachment.AttributeDeviceID: slicewriter.String(id),
+				attachment.AttributeResourceName: offer.String(resourceName), attachment.AttributeDeviceID: offer.String(id),
 			}})
 		}
 	}

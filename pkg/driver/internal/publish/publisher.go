@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,6 +20,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/background"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/slicewriter"
+	"github.com/nadra-dev/nadra/pkg/driver/offer"
 )
 
 const (
@@ -32,11 +35,11 @@ const (
 
 // Options has what a Publisher needs. All fields are required.
 type Options struct {
-	// Pool is the name of the DRA pool.
+	// Pool is the name of the DRA pool of what is the node's own.
 	Pool string
 	NADs nadlisters.NetworkAttachmentDefinitionLister
 	// Links lists the host's interfaces by name.
-	Links func() (map[string]Link, error)
+	Links func() (map[string]offer.Link, error)
 	// Missing returns the plugins that are not in BinDirs.
 	Missing func(pluginTypes []string) []string
 	BinDirs []string
@@ -64,6 +67,8 @@ type Options struct {
 	Draw func(time.Duration) time.Duration
 	// FreeMemory returns unused memory to the node.
 	FreeMemory func()
+	// Node is where the node's profile is written. Without it, the node shares no slices.
+	Node *NodeObject
 }
 
 // HealthChange is a network that is withdrawn because of its plugins' answer to STATUS, or because its master or a
@@ -86,17 +91,18 @@ type Publisher struct {
 	changed background.Trigger
 	causes  atomic.Uint32 // of the changes since the latest refresh
 	status  *statusWatch
+	profile *profile // nil without Node
 	spread  spread
 
 	// These are used by the publishing goroutine only.
-	definitions  definitions
-	arranged     *publication                     // the latest
+	definitions  offer.Definitions
+	arranged     *offer.Offer                     // the latest
 	logged       map[attachment.NetworkRef]string // the reasons that were logged
 	freeMemoryIn int                              // rechecks until FreeMemory is called; 0 for never
 
 	mu        sync.Mutex
-	options   deviceOptions
-	published *publication // nil before the first
+	options   offer.Options
+	published *offer.Offer // nil before the first
 }
 
 // freeMemoryAfter is the number of rechecks after a publication until its memory is
@@ -107,9 +113,12 @@ const freeMemoryAfter = 2
 func New(o Options) *Publisher {
 	p := &Publisher{
 		Options: o, View: &View{}, changed: background.NewTrigger(), spread: spread{draw: o.Draw},
-		options: deviceOptions{copies: o.Copies},
+		options: offer.Options{Copies: o.Copies},
 	}
 	p.status = newStatusWatch(o.Background, o.Status, p.trigger)
+	if o.Node != nil {
+		p.profile = newProfile(*o.Node, o.Background, p.Trigger, func() time.Duration { return o.Draw(max(p.spread.over(), 1)) })
+	}
 	return p
 }
 
@@ -129,6 +138,9 @@ func (p *Publisher) trigger(why cause) {
 // error if the first publication fails.
 func (p *Publisher) Run(ctx context.Context, publish func(context.Context, slicewriter.PoolMaker) error) error {
 	p.status.awaitAnswers(ctx)
+	if p.profile != nil {
+		p.Background.Go(p.profile.run)
+	}
 	if err := p.turn(ctx, publish); err != nil && ctx.Err() == nil {
 		return err
 	}
@@ -167,7 +179,7 @@ func (p *Publisher) debounce() time.Duration {
 	defer p.mu.Unlock()
 	networks := 0
 	if p.published != nil {
-		networks = len(p.published.networks)
+		networks = len(p.published.Networks)
 	}
 	return debounce + time.Duration(networks/100)*debounceMore
 }
@@ -181,7 +193,7 @@ func (p *Publisher) sync(ctx context.Context, publish func(context.Context, slic
 		return err
 	}
 	p.mu.Lock()
-	first, same := p.published == nil, p.published.same(wanted)
+	first, same := p.published == nil, p.published.Same(wanted)
 	p.mu.Unlock()
 	if !first && !same && p.spread.delays(why) {
 		return nil
@@ -191,12 +203,12 @@ func (p *Publisher) sync(ctx context.Context, publish func(context.Context, slic
 		return nil
 	}
 	pools := func() map[string]resourceslice.Pool {
-		return map[string]resourceslice.Pool{p.Pool: wanted.pool()}
+		return map[string]resourceslice.Pool{p.Pool: poolOf(wanted)}
 	}
 	if err := publish(ctx, pools); err != nil {
-		return fmt.Errorf("publishing %d networks in pool %s: %w", len(wanted.networks), p.Pool, err)
+		return fmt.Errorf("publishing %d networks in pool %s: %w", len(wanted.Networks), p.Pool, err)
 	}
-	klog.FromContext(ctx).Info("Published networks", "pool", p.Pool, "networks", len(wanted.networks))
+	klog.FromContext(ctx).Info("Published networks", "pool", p.Pool, "networks", len(wanted.Networks))
 	p.freeMemoryIn = freeMemoryAfter
 	p.mu.Lock()
 	p.published = wanted
@@ -222,7 +234,7 @@ func (p *Publisher) Refresh(ctx context.Context) error {
 
 // refresh reads the NADs and this host, decides which networks are published, updates the
 // View, and returns what is to be published.
-func (p *Publisher) refresh(ctx context.Context) (*publication, error) {
+func (p *Publisher) refresh(ctx context.Context) (*offer.Offer, error) {
 	links, err := p.Links()
 	if err != nil {
 		return nil, err
@@ -231,29 +243,30 @@ func (p *Publisher) refresh(ctx context.Context) (*publication, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listing NetworkAttachmentDefinitions: %w", err)
 	}
-	h := host{links: links, missing: p.Missing, binDirs: p.BinDirs}
-	owned, others, pods := p.Owned(), p.OtherPools(), p.Pods()
+	h, owned, pods := p.host(links), p.Owned(), p.Pods()
 	candidates := make([]candidate, 0, len(nads))
-	for _, d := range p.definitions.of(nads, p.Conf.Find) {
-		before, found := p.View.find(d.network.Ref)
+	for _, d := range p.definitions.Of(nads, p.Conf.Find) {
+		before, found := p.View.find(d.Network.Ref)
 		candidates = append(candidates, candidate{
-			definition: d, unusable: h.check(d), owned: owned,
-			otherDriver: others[d.network.ResourceName], published: found && before.withheld == nil, before: before,
+			Definition: d, unusable: h.Check(d), pooled: h.CheckPool(d), owned: owned,
+			published: found && before.withheld == nil, before: before,
 		})
 	}
 	p.status.follow(candidates)
 	networks := make(map[attachment.NetworkRef]viewed, len(candidates))
-	var published []*definition
+	var published []*offer.Definition
 	var changes []HealthChange
+	health := make(map[*offer.Definition]offer.Health, len(candidates))
 	for _, c := range candidates {
-		c.status = p.status.of(c.network)
-		n := viewed{definition: c.definition, unusable: c.unusable, withheld: decide(c), devices: c.baseOf(links, pods)}
+		c.status = p.status.of(c.Network)
+		health[c.Definition] = c.health()
+		n := viewed{Definition: c.Definition, unusable: c.unusable, withheld: decide(c), devices: c.Bases(links, pods)}
 		if n.follow(c) {
-			changes = append(changes, HealthChange{c.network.Ref, c.uid, n.withheld})
+			changes = append(changes, HealthChange{c.Network.Ref, c.UID, n.withheld})
 		}
-		networks[c.network.Ref] = n
+		networks[c.Network.Ref] = n
 		if n.withheld == nil {
-			published = append(published, c.definition)
+			published = append(published, c.Definition)
 		}
 	}
 	p.logReasons(ctx, networks)
@@ -265,8 +278,44 @@ func (p *Publisher) refresh(ctx context.Context) (*publication, error) {
 	p.mu.Lock()
 	options := p.options
 	p.mu.Unlock()
-	p.arranged = p.arranged.of(arrangement{published, links, pods}, options)
+	if p.profile != nil {
+		facts, asked := offer.FactsOf(slices.Collect(maps.Keys(health)), h, func(d *offer.Definition) offer.Health { return health[d] }, pods)
+		held := &facts
+		if !owned || options.Exclusive {
+			held = nil
+		}
+		published = p.profile.own(ctx, held, asked, published)
+	}
+	p.arranged = p.arranged.Of(offer.Arrangement{Networks: published, Links: links, Pods: pods}, options)
 	return p.arranged, nil
+}
+
+// host returns this node. Thousands of networks share a few chains, so it looks for programs once for each chain.
+func (p *Publisher) host(links map[string]offer.Link) offer.Host {
+	absent := map[string][]string{}
+	others := p.OtherPools()
+	return offer.Host{
+		HasLink: func(name string) bool { _, ok := links[name]; return ok },
+		HasPool: func(pool string) bool { return others[pool] },
+		BinDirs: p.BinDirs,
+		Missing: func(d *offer.Definition) []string {
+			missing, known := absent[d.Programs]
+			if !known {
+				missing = p.Missing(d.Plugins)
+				absent[d.Programs] = missing
+			}
+			return missing
+		},
+	}
+}
+
+// poolOf returns the pool of what the node offers itself.
+func poolOf(o *offer.Offer) resourceslice.Pool {
+	var pool resourceslice.Pool
+	for _, devices := range o.Slices() {
+		pool.Slices = append(pool.Slices, resourceslice.Slice{Devices: devices})
+	}
+	return pool
 }
 
 // follow takes over what the View before knows of the network's health, and reports whether it changes: if the plugins
@@ -277,7 +326,7 @@ func (n *viewed) follow(c candidate) bool {
 	if !c.owned {
 		return false
 	}
-	same := c.before.same(n.definition)
+	same := c.before.Same(n.Definition)
 	n.offered, n.reported = same && (c.before.offered || c.before.withheld == nil), c.before.reported
 	switch code := reason.Of(n.withheld); code {
 	case reason.MasterMissing, reason.PluginMissing, reason.PluginUnhealthy:
@@ -318,10 +367,17 @@ func (p *Publisher) logReasons(ctx context.Context, networks map[attachment.Netw
 // UseFeatures makes the publisher use the features that the API server has, and no others.
 func (p *Publisher) UseFeatures(features slicewriter.Features) {
 	p.mu.Lock()
-	p.options.exclusive = !features.SharedDevices
+	p.options.Exclusive = !features.SharedDevices
 	p.published = nil
 	p.mu.Unlock()
 	p.Trigger()
+}
+
+// ProfileSeen is told what the Node says of the profile: its label, and its annotation with the facts.
+func (p *Publisher) ProfileSeen(label, facts string) {
+	if p.profile != nil {
+		p.profile.seen(label, facts)
+	}
 }
 
 // Published returns the devices of the latest publication. It returns nil before the first.
@@ -332,8 +388,8 @@ func (p *Publisher) Published() []string {
 		return nil
 	}
 	names := []string{}
-	for _, s := range p.published.pool().Slices {
-		for _, d := range s.Devices {
+	for _, devices := range p.published.Slices() {
+		for _, d := range devices {
 			names = append(names, d.Name)
 		}
 	}

@@ -22,13 +22,14 @@ import (
 	"github.com/nadra-dev/nadra/pkg/driver/internal/background"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/slicewriter"
+	"github.com/nadra-dev/nadra/pkg/driver/offer"
 )
 
 // bench is a publisher with a cache of NADs and a host that tests change.
 type bench struct {
 	*Publisher
 	nads      cache.Indexer
-	hostLinks map[string]Link
+	hostLinks map[string]offer.Link
 	owned     bool
 	others    map[string]bool
 	calls     [][]string // the networks of each publication, once for each device that lists them
@@ -40,11 +41,11 @@ type bench struct {
 // newBench returns a bench on a node of nadra's, whose plugins answer STATUS as status does.
 func newBench(t testing.TB, changes ...func(*Options)) *bench {
 	t.Helper()
-	b := &bench{nads: cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil), hostLinks: map[string]Link{}, owned: true}
+	b := &bench{nads: cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil), hostLinks: map[string]offer.Link{}, owned: true}
 	o := Options{
 		Pool:       "node-1/networks",
 		NADs:       nadlisters.NewNetworkAttachmentDefinitionLister(b.nads),
-		Links:      func() (map[string]Link, error) { return b.hostLinks, nil },
+		Links:      func() (map[string]offer.Link, error) { return b.hostLinks, nil },
 		Missing:    func([]string) []string { return nil },
 		BinDirs:    []string{"/opt/cni/bin"},
 		Conf:       NewConfDir(t.TempDir(), "/net.d"),
@@ -115,7 +116,7 @@ func TestPublishReturnsMemory(t *testing.T) {
 	}
 	b.sync(t)
 	tick(0)
-	b.hostLinks["lan0"] = Link{}
+	b.hostLinks["lan0"] = offer.Link{}
 	_ = b.nads.Add(drivertest.NAD("red", drivertest.RedConf))
 	tick(1) // of the first publication; the second is only coming
 	tick(1)
@@ -130,7 +131,7 @@ func TestPublishFollowsChanges(t *testing.T) {
 	_ = b.nads.Add(drivertest.NAD("blue", drivertest.BlueConf)) // its master is missing
 	b.sync(t)
 	b.sync(t) // nothing changed
-	b.hostLinks["lan0"] = Link{}
+	b.hostLinks["lan0"] = offer.Link{}
 	b.sync(t)
 	_ = b.nads.Delete(drivertest.NAD("red", drivertest.RedConf))
 	b.sync(t)

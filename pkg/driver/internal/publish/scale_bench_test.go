@@ -8,6 +8,7 @@ import (
 
 	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/slicewriter"
+	"github.com/nadra-dev/nadra/pkg/driver/offer"
 )
 
 // BenchmarkTenThousandNADs measures one refresh of the publisher with 10,000 NADs, none of
@@ -15,7 +16,7 @@ import (
 func BenchmarkTenThousandNADs(b *testing.B) {
 	p := newBench(b, func(o *Options) { o.Copies = 16 })
 	publish := func(context.Context, slicewriter.PoolMaker) error { return nil }
-	p.hostLinks["lan0"] = Link{}
+	p.hostLinks["lan0"] = offer.Link{}
 	empty := liveHeap()
 	for i := range 10_000 {
 		name := fmt.Sprintf("net-%05d", i)

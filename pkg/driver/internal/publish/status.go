@@ -81,10 +81,10 @@ func (s *statusWatch) follow(candidates []candidate) {
 		if !c.asksStatus() {
 			continue
 		}
-		key := string(c.network.Conflist)
+		key := string(c.Network.Conflist)
 		wanted[key] = true
 		if s.answers[key] == nil {
-			s.answers[key] = s.start(c.network.Conflist)
+			s.answers[key] = s.start(c.Network.Conflist)
 		}
 	}
 	for key, a := range s.answers {

@@ -22,6 +22,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/operations"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/slicewriter"
+	"github.com/nadra-dev/nadra/pkg/driver/offer"
 )
 
 // statusBench is a bench whose plugins answer STATUS as tests want. It follows changes as the
@@ -57,7 +58,7 @@ func inStatusBench(t *testing.T, test func(*testing.T, *statusBench)) {
 				defer c.mu.Unlock()
 				return c.owned
 			}
-			o.Links = func() (map[string]Link, error) {
+			o.Links = func() (map[string]offer.Link, error) {
 				c.mu.Lock()
 				defer c.mu.Unlock()
 				return maps.Clone(c.hostLinks), nil
@@ -129,7 +130,7 @@ func (c *statusBench) set(name string, err error) {
 func (c *statusBench) master(there bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.hostLinks["lan0"] = (Link{}); !there {
+	if c.hostLinks["lan0"] = (offer.Link{}); !there {
 		delete(c.hostLinks, "lan0")
 	}
 }
@@ -432,7 +433,7 @@ func TestHealthChangesComeTogether(t *testing.T) {
 		o.HealthChanged = func(_ context.Context, changes []HealthChange) { calls = append(calls, len(changes)) }
 	})
 	const networks = 50
-	b.hostLinks["lan0"] = Link{}
+	b.hostLinks["lan0"] = offer.Link{}
 	for i := range networks {
 		_ = b.nads.Add(drivertest.NAD(fmt.Sprint("n", i), drivertest.BlueConf))
 	}
@@ -440,7 +441,7 @@ func TestHealthChangesComeTogether(t *testing.T) {
 	delete(b.hostLinks, "lan0")
 	b.sync(t)
 	b.sync(t)
-	b.hostLinks["lan0"] = Link{}
+	b.hostLinks["lan0"] = offer.Link{}
 	b.sync(t)
 	drivertest.Same(t, "changes of each call", []int{networks, networks}, calls)
 }

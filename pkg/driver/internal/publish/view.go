@@ -2,12 +2,14 @@ package publish
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/nadra-dev/nadra/internal/metrics"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/slicewriter"
+	"github.com/nadra-dev/nadra/pkg/driver/offer"
 )
 
 // View has the cluster's networks as this node sees them. Prepare resolves claims against
@@ -19,7 +21,7 @@ type View struct {
 
 // viewed is a network in a View.
 type viewed struct {
-	*definition
+	*offer.Definition
 	// unusable is why the node cannot attach the network, withheld why it does not publish
 	// it. They are nil if it does.
 	unusable, withheld error
@@ -27,8 +29,13 @@ type viewed struct {
 	offered bool
 	// reported is the reason in the latest HealthChange, "" if the network was published again.
 	reported reason.Code
-	// devices is what the names of its devices begin with.
-	devices string
+	// devices are what the names of its devices begin with, on this node and in slices that nodes share.
+	devices []string
+}
+
+// has reports whether a device is one of the network's.
+func (n viewed) has(device string) bool {
+	return slices.ContainsFunc(n.devices, func(base string) bool { return offer.Belongs(device, base) })
 }
 
 // set replaces the content.
@@ -48,7 +55,7 @@ func (v *View) Usable(ref attachment.NetworkRef) (attachment.Network, error) {
 	if n.unusable != nil {
 		return attachment.Network{}, fmt.Errorf("NetworkAttachmentDefinition %s cannot be attached on this node: %w", ref, n.unusable)
 	}
-	return n.network, nil
+	return n.Network, nil
 }
 
 // Defined returns a network as its NAD defines it now, whether or not this node can attach it, or what is
@@ -58,7 +65,7 @@ func (v *View) Defined(ref attachment.NetworkRef) (n attachment.Network, found b
 	if !found {
 		return n, false, nil
 	}
-	return d.network, true, d.err
+	return d.Network, true, d.Err
 }
 
 // Withheld returns why a network is not published on this node, or nil if it is. It returns
@@ -72,8 +79,8 @@ func (v *View) Withheld(ref attachment.NetworkRef) (why error, found bool) {
 // there is no such NAD.
 func (v *View) PluginType(ref attachment.NetworkRef) (pluginType string, found bool) {
 	n, found := v.find(ref)
-	if found && len(n.network.Plugins) > 0 {
-		pluginType = n.network.Plugins[0].Type
+	if found && len(n.Network.Plugins) > 0 {
+		pluginType = n.Network.Plugins[0].Type
 	}
 	return pluginType, found
 }
@@ -95,7 +102,7 @@ func (v *View) Suits(device string, ref attachment.NetworkRef, ofClass bool) err
 		return reason.Errorf(reason.ClaimInvalid, "neither its DeviceClass nor a config of the claim names a network: request the DeviceClass of a network, or add network to the config")
 	}
 	n, found := v.find(ref)
-	if !found || belongs(device, n.devices) {
+	if !found || n.has(device) {
 		return nil
 	}
 	if !ofClass {
@@ -103,19 +110,19 @@ func (v *View) Suits(device string, ref attachment.NetworkRef, ofClass bool) err
 	}
 	if other := v.sameID(device, ref); other != nil {
 		return reason.Errorf(reason.DeviceMismatch, "the allocated device %q lists network %s, which has the same ID as network %s of the DeviceClass: "+
-			"delete the pod, and correct the selector of a DeviceClass that nadra-controller does not keep: %s", device, other.network.Ref, ref, n.id.Selector())
+			"delete the pod, and correct the selector of a DeviceClass that nadra-controller does not keep: %s", device, other.Network.Ref, ref, n.ID.Selector())
 	}
 	return nil
 }
 
 // sameID returns another network with the same ID, to which a device belongs, or nil.
-func (v *View) sameID(device string, ref attachment.NetworkRef) *definition {
+func (v *View) sameID(device string, ref attachment.NetworkRef) *offer.Definition {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	id := attachment.NetworkIDOf(ref)
 	for other, n := range v.byRef {
-		if other != ref && belongs(device, n.devices) && attachment.NetworkIDOf(other) == id {
-			return n.definition
+		if other != ref && n.has(device) && attachment.NetworkIDOf(other) == id {
+			return n.Definition
 		}
 	}
 	return nil
@@ -155,7 +162,7 @@ func (v *View) Count(to map[metrics.Device]int) {
 	defer v.mu.RUnlock()
 	for _, n := range v.byRef {
 		switch {
-		case n.network.ResourceName != "":
+		case n.Network.ResourceName != "":
 		case n.unusable != nil && n.offered:
 			to[of(stateLost)]++
 		default:

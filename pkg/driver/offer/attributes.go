@@ -1,4 +1,4 @@
-package slicewriter
+package offer
 
 import (
 	"fmt"

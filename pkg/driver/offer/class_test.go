@@ -1,4 +1,4 @@
-package publish
+package offer
 
 import (
 	"strings"
@@ -13,7 +13,7 @@ import (
 // and a text that the driver publishes. The driver itself never links the conversion.
 func TestClassSelectsWhatIsPublished(t *testing.T) {
 	for _, name := range []string{"lan", strings.Repeat("long-", 20) + "name"} {
-		d := arranged(defined(t, map[string]string{name: drivertest.RedConf}), nil, usualPods)[0][0]
+		d := arranged(defined(t, map[string]string{name: drivertest.RedConf}), nil, podsOfNode)[0][0]
 		expression := translate.DeviceClass(attachment.NetworkRef{Namespace: "default", Name: name}, "").Spec.Selectors[0].CEL.Expression
 		selected := 0
 		for attribute, value := range d.attributes {

@@ -1,0 +1,237 @@
+package publish
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	metadatafake "k8s.io/client-go/metadata/fake"
+	ktesting "k8s.io/client-go/testing"
+
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
+	"github.com/nadra-dev/nadra/pkg/driver/offer"
+)
+
+// profileBench is a status bench on a node with a profile, and an API server whose controller is the test.
+type profileBench struct {
+	*statusBench
+	t      *testing.T
+	kube   *fake.Clientset
+	slices *metadatafake.FakeMetadataClient
+	// writes are the profiles that were written to the Node.
+	writes []string
+}
+
+func inProfileBench(t *testing.T, test func(*testing.T, *profileBench)) {
+	t.Helper()
+	inStatusBench(t, func(t *testing.T, c *statusBench) {
+		scheme := runtime.NewScheme()
+		if err := metav1.AddMetaToScheme(scheme); err != nil {
+			t.Fatal(err)
+		}
+		b := &profileBench{statusBench: c, t: t, kube: fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}}), slices: metadatafake.NewSimpleMetadataClient(scheme)}
+		b.kube.PrependReactor("patch", "nodes", func(action ktesting.Action) (bool, runtime.Object, error) {
+			var patch corev1.Node
+			if err := json.Unmarshal(action.(ktesting.PatchAction).GetPatch(), &patch); err != nil {
+				t.Error(err)
+			}
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			b.writes = append(b.writes, patch.Labels[v1alpha1.ProfileLabel])
+			return false, nil, nil
+		})
+		c.profile = newProfile(NodeObject{Name: "node-1", Kube: b.kube, Metadata: b.slices}, c.Background, c.Trigger, func() time.Duration { return 0 })
+		test(t, b)
+	})
+}
+
+// node returns the Node's profile and facts.
+func (b *profileBench) node() (string, offer.Facts) {
+	b.t.Helper()
+	n, err := b.kube.CoreV1().Nodes().Get(b.t.Context(), "node-1", metav1.GetOptions{})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	profile := n.Labels[v1alpha1.ProfileLabel]
+	facts, err := offer.ReadFacts(n.Annotations[v1alpha1.FactsAnnotation], profile)
+	if err != nil && profile != "" {
+		b.t.Errorf("facts: %v", err)
+	}
+	return profile, facts
+}
+
+// share makes a slice of the Node's profile, or deletes it.
+func (b *profileBench) share(there bool) {
+	b.t.Helper()
+	profile, _ := b.node()
+	of := b.slices.Resource(resourceapi.SchemeGroupVersion.WithResource("resourceslices")).(metadatafake.MetadataClient)
+	slice := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "nadra-" + profile, Labels: map[string]string{v1alpha1.ProfileLabel: profile}}}
+	slice.SetGroupVersionKind(resourceapi.SchemeGroupVersion.WithKind("ResourceSlice"))
+	var err error
+	if there {
+		_, err = of.CreateFake(slice, metav1.CreateOptions{})
+	} else {
+		err = of.Delete(b.t.Context(), slice.Name, metav1.DeleteOptions{})
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	after(time.Second)
+}
+
+// profiles returns the number of writes since the last call.
+func (b *profileBench) profiles() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := len(b.writes)
+	b.writes = nil
+	return n
+}
+
+const tiny = `{"cniVersion":"1.0.0","type":"bridge","ipam":{"type":"host-local","subnet":"10.0.0.0/28"}}`
+
+// TestNodeSharesItsNetworks checks that a node publishes what it shares only while there are no slices of its profile.
+func TestNodeSharesItsNetworks(t *testing.T) {
+	inProfileBench(t, func(t *testing.T, b *profileBench) {
+		b.add("red", drivertest.RedConf)
+		b.add("tiny", tiny)
+		b.begin(t)
+		after(sharedWait / 2)
+		drivertest.Same(t, "published before the controller may have answered", []string{"default-tiny"}, b.published())
+		after(sharedWait)
+		drivertest.Same(t, "published without a controller", []string{"default-red", "default-tiny"}, b.published())
+		b.share(true)
+		drivertest.Same(t, "published beside the shared slices", []string{"default-tiny"}, b.published())
+		b.add("redder", strings.Replace(drivertest.RedConf, "bridge", "other", 1))
+		after(time.Second)
+		drivertest.Same(t, "published with a NAD that the controller offers", []string{"default-tiny"}, b.published())
+		b.share(false)
+		after(sharedWait)
+		drivertest.Same(t, "published when the shared slices are gone", []string{"default-red", "default-redder", "default-tiny"}, b.published())
+	})
+}
+
+// TestProfileFollowsLoss checks that a loss is written at once, and a gain that comes and goes ever later.
+func TestProfileFollowsLoss(t *testing.T) {
+	inProfileBench(t, func(t *testing.T, b *profileBench) {
+		b.master(true)
+		b.add("blue", drivertest.BlueConf)
+		b.begin(t)
+		after(time.Minute)
+		_, facts := b.node()
+		drivertest.Same(t, "interfaces", []string{"lan0"}, facts.Masters)
+		b.profiles()
+		for range 600 {
+			b.master(false)
+			b.Trigger()
+			after(10 * time.Second)
+			_, facts = b.node()
+			drivertest.Same(t, "interfaces after a loss", nil, facts.Masters)
+			b.master(true)
+			b.Trigger()
+			after(20 * time.Second)
+		}
+		if n := b.profiles(); n > 20 {
+			t.Errorf("the profile was written %d times in 5 hours", n)
+		}
+		after(maxGain)
+		_, facts = b.node()
+		drivertest.Same(t, "interfaces in the end", []string{"lan0"}, facts.Masters)
+	})
+}
+
+// TestTenantsChangeTheProfileSeldom checks that neither networks of a tenant that come and go, nor what their plugins
+// answer, write the Node often, and that the facts stay within their limits.
+func TestTenantsChangeTheProfileSeldom(t *testing.T) {
+	inProfileBench(t, func(t *testing.T, b *profileBench) {
+		b.add("red", drivertest.RedConf)
+		b.begin(t)
+		after(time.Minute)
+		b.profiles()
+		for i := range 1800 {
+			name := fmt.Sprint("bad-", i)
+			b.set(name, errors.New("down"))
+			b.add(name, strings.ReplaceAll(newConf, "bridge", []string{"bridge", "other"}[i%2]))
+			after(3 * time.Second)
+			if err := b.nads.Delete(drivertest.NAD(name, "")); err != nil {
+				t.Fatal(err)
+			}
+			b.Trigger()
+			after(time.Second)
+		}
+		if n := b.profiles(); n > 20 {
+			t.Errorf("the profile was written %d times in two hours", n)
+		}
+		after(2 * maxGain)
+		_, facts := b.node()
+		drivertest.Same(t, "unhealthy networks in the end", nil, facts.Unhealthy)
+	})
+}
+
+// TestProfileIsWrittenAgain checks a Node whose facts somebody else has removed, and one that says late what it should.
+func TestProfileIsWrittenAgain(t *testing.T) {
+	inProfileBench(t, func(t *testing.T, b *profileBench) {
+		b.add("red", drivertest.RedConf)
+		b.begin(t)
+		after(time.Second)
+		profile, facts := b.node()
+		b.share(true)
+		b.profiles()
+		b.ProfileSeen(profile, "")
+		after(time.Second)
+		drivertest.Same(t, "published without the facts", []string{"default-red"}, b.published())
+		text, _, _ := facts.Text()
+		b.ProfileSeen(profile, text)
+		after(time.Second)
+		drivertest.Same(t, "published when they are back", []string{}, b.published())
+		b.ProfileSeen("", "")
+		after(2 * writeAgain)
+		drivertest.Same(t, "writes", 2, b.profiles())
+		for range 600 {
+			b.ProfileSeen("", "")
+			after(writeAgain)
+		}
+		if n := b.profiles(); n > 25 {
+			t.Errorf("%d writes in 5 hours against somebody who removes the label", n)
+		}
+	})
+}
+
+// TestProfileOfOthers checks a node that is not nadra's, and a label that somebody else writes.
+func TestProfileOfOthers(t *testing.T) {
+	inProfileBench(t, func(t *testing.T, b *profileBench) {
+		b.add("red", drivertest.RedConf)
+		b.begin(t)
+		after(time.Second)
+		profile, _ := b.node()
+		b.share(true)
+		drivertest.Same(t, "published", []string{}, b.published())
+		b.ProfileSeen("0123456789abcdef", "{}")
+		after(sharedWait)
+		drivertest.Same(t, "published under another's label", []string{"default-red"}, b.published())
+		b.profiles()
+		after(writeAgain)
+		again, _ := b.node()
+		drivertest.Same(t, "profile", profile, again)
+		drivertest.Same(t, "writes", 1, b.profiles())
+		drivertest.Same(t, "published again", []string{}, b.published())
+		b.own(false)
+		b.Trigger()
+		after(time.Second)
+		none, _ := b.node()
+		drivertest.Same(t, "profile of a node that is not nadra's", "", none)
+		if slices.Contains(b.published(), "default-red") {
+			t.Error("a node that is not nadra's publishes")
+		}
+	})
+}
