@@ -81,6 +81,7 @@ func parse(args []string) (options, error) {
 	fs.StringVar(&o.exemptPods, "exempt-pods", "", "comma-separated namespace/name patterns of pods that are always allowed to run without nadra; * and ? match within namespace and name")
 	fs.BoolVar(&o.DeviceMetadata, "device-metadata", false, "add a file about its devices to each container with a claim: IDs, interfaces and addresses (KEP-5304)")
 	fs.BoolVar(&o.Profiles, "profiles", false, "write the node's profile to its label "+v1alpha1.ProfileLabel+", and share the slices that nadra-controller writes for it with like nodes; a node publishes its networks itself while there are none")
+	fs.BoolVar(&o.ProfilesOnly, "profiles-only", false, "with --profiles, publish no network in a slice of the node itself: claims for networks that nodes do not share, or not yet, wait, and cluster-autoscaler judges the node by its CPU and memory whatever NADs there are")
 	fs.IntVar(&o.Copies, "copies", 128, "number of copies of each shared device if the cluster has no consumable capacity (Kubernetes 1.34 and 1.35): that many attachments to the networks of the device can exist on the node")
 	fs.StringVar(&o.httpAddress, "http-address", defaultHTTP, "address of /metrics, /healthz and /readyz, and of /loglevel for clients on the node, of the driver that has the state directory; empty serves nothing")
 	fs.StringVar(&o.healthSocket, "health-socket", defaultHealthSocket, "socket that answers nadra-node health, for the probes of the driver's pod; not served if its directory is missing")
@@ -129,6 +130,8 @@ func (o options) check() error {
 		return fmt.Errorf("--owned-nodes is %q: it must be %s or %s", o.ownedNodes, allNodes, labelledNodes)
 	case o.BesideMultus && o.ownedNodes == labelledNodes:
 		return errors.New("--beside-multus and --owned-nodes=labelled contradict each other: beside Multus no node changes hands; leave out --owned-nodes")
+	case o.ProfilesOnly && !o.Profiles:
+		return errors.New("--profiles-only needs --profiles")
 	case o.pprof && o.httpAddress == "":
 		return errors.New("--pprof needs an --http-address to serve profiles at")
 	case o.unclaimed != "" && !slices.Contains(driver.UnclaimedPolicies, driver.UnclaimedPolicy(o.unclaimed)):

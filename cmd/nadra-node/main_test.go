@@ -32,6 +32,7 @@ func TestOwnershipFlags(t *testing.T) {
 			Label: label, Value: value, Unclaimed: driver.AttachUnclaimed, Exempt: []string{"kube-system/*", "default/a-?"},
 		}},
 		{args: "--beside-multus --owned-nodes=labelled", names: []string{"--beside-multus", "--owned-nodes=labelled"}},
+		{args: "--profiles-only", names: []string{"--profiles-only", "--profiles"}},
 		{args: "--owned-nodes=some", names: []string{`--owned-nodes is "some"`, "labelled"}},
 		{args: "--unclaimed=maybe", names: []string{`--unclaimed is "maybe"`, `"attach" "refuse" "allow"`}},
 		{args: "--exempt-pods=dns", names: []string{`--exempt-pods has "dns"`, "namespace/name"}},

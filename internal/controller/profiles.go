@@ -36,7 +36,7 @@ const (
 	// maxProfiles is the number of profiles for which there are slices: those of most nodes. Nodes of others
 	// publish slices of their own.
 	maxProfiles = 200
-	// profileGrace is how long the slices of a profile stay that no node has.
+	// profileGrace is how long the slices of a profile stay that no node has, of maxProfiles at most.
 	profileGrace = 10 * time.Minute
 	// profilePause is the shortest time for which changes are gathered. It is longer if making the slices of all
 	// profiles takes long, so that it takes at most a fifth of a core.
@@ -196,7 +196,7 @@ func (r *profiles) write(ctx context.Context, wanted map[string]*resourceapi.Res
 			if !known {
 				since = r.now()
 			}
-			if r.now().Sub(since) < profileGrace {
+			if _, counted := unused[profile]; r.now().Sub(since) < profileGrace && (counted || len(unused) < maxProfiles) {
 				unused[profile] = since
 				continue
 			}

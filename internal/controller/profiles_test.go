@@ -158,6 +158,15 @@ func TestManyProfiles(t *testing.T) {
 	if len(got) != maxProfiles || got["nadra-"+common+"-0"] == "" {
 		t.Errorf("%d slices, want %d, that of two nodes among them: %q", len(got), maxProfiles, got["nadra-"+common+"-0"])
 	}
+	for round := range 3 { // all nodes change their profiles, and their earlier ones are kept for a while
+		for i := range maxProfiles + 50 {
+			n, _ := profiled(t, fmt.Sprint("node-", i), offer.Facts{Version: 1, Plugins: []string{"bridge"}, Pods: int64(1000*(round+1) + i)})
+			b.must(b.Update(t.Context(), n))
+		}
+		if got, _ := b.offers(); len(got) > 2*maxProfiles {
+			t.Errorf("%d slices after %d changes of all nodes, want %d at most", len(got), round+1, 2*maxProfiles)
+		}
+	}
 }
 
 // TestProfilesWithoutSharedDevices checks that no slice is left, and that none is written again and again, where the

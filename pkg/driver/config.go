@@ -62,6 +62,8 @@ type Config struct {
 	Isolation attachment.Isolation
 	// Profiles has the node share slices with like nodes, which nadra-controller writes.
 	Profiles bool
+	// ProfilesOnly, with Profiles, has it publish no network in a slice of its own.
+	ProfilesOnly bool
 	// Copies is the number of devices for a shared one if the API server knows no shared
 	// devices (DRAConsumableCapacity is off).
 	Copies int

@@ -245,7 +245,7 @@ func (d *Driver) nodeObject() *publish.NodeObject {
 	if !d.cfg.Profiles {
 		return nil
 	}
-	return &publish.NodeObject{Name: d.cfg.NodeName, Kube: d.clients.Kube, Metadata: d.clients.Metadata}
+	return &publish.NodeObject{Name: d.cfg.NodeName, Only: d.cfg.ProfilesOnly, Kube: d.clients.Kube, Metadata: d.clients.Metadata}
 }
 
 // wireAttaching makes the parts that attach and detach sandboxes.

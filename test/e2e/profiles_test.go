@@ -18,7 +18,8 @@ import (
 )
 
 // TestControllerSharesSlices checks that nodes share the slices of their profile: with a pod, a NAD that comes, a
-// master that goes and comes, a controller that is away, a label that somebody else writes, and a node that is given up.
+// master that goes and comes, a controller that is away, a label that somebody else writes, a driver that is away, and a
+// node that is given up.
 func TestControllerSharesSlices(t *testing.T) {
 	f := setup(t, "sharing")
 	f.bridge("br-own")
@@ -68,6 +69,12 @@ func TestControllerSharesSlices(t *testing.T) {
 
 	f.Kubectl("label", "node", f.node.Name(), "--overwrite", v1alpha1.ProfileLabel+"=0123456789abcdef")
 	f.offers("own", "blue", "red")
+	f.offers("shared", "blue", "red")
+
+	back := f.withoutDriver()
+	f.Eventually(3*time.Minute, func(ctx context.Context) error { return f.hasProfile(ctx, "", true) })
+	f.runsOn("web", "net1", "10.84.0.")
+	back()
 	f.offers("shared", "blue", "red")
 
 	f.Must(f.DeletePod(f.Ctx, f.NS, "web"))

@@ -44,7 +44,9 @@ const (
 
 // NodeObject is the node's own Node, and the clients to write it and to watch the slices of its profile.
 type NodeObject struct {
-	Name     string
+	Name string
+	// Only has the node publish no network itself.
+	Only     bool
 	Kube     kubernetes.Interface
 	Metadata metadata.Interface
 }
@@ -88,6 +90,9 @@ func (p *profile) own(ctx context.Context, facts *offer.Facts, asked offer.Facts
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.hold(ctx, facts, asked, time.Now())
+	if p.Only {
+		return nil
+	}
 	if p.held == nil {
 		return published
 	}

@@ -121,6 +121,21 @@ func TestNodeSharesItsNetworks(t *testing.T) {
 	})
 }
 
+// TestProfilesOnly checks that a node publishes nothing itself: no network that it does not share, and none without a controller.
+func TestProfilesOnly(t *testing.T) {
+	inProfileBench(t, func(t *testing.T, b *profileBench) {
+		b.profile.Only = true
+		b.add("red", drivertest.RedConf)
+		b.add("tiny", tiny)
+		b.begin(t)
+		after(time.Minute)
+		if profile, _ := b.node(); profile == "" {
+			t.Error("the node has no profile")
+		}
+		drivertest.Same(t, "published without a controller", []string{}, b.published())
+	})
+}
+
 // TestProfileFollowsLoss checks that a loss is written at once, and a gain that comes and goes ever later.
 func TestProfileFollowsLoss(t *testing.T) {
 	inProfileBench(t, func(t *testing.T, b *profileBench) {
