@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
@@ -109,11 +110,14 @@ func (m *migration) byHand(pod *corev1.Pod) bool {
 	return false
 }
 
-// ofPool reports whether the claim for a pod's extended resources has one of a NAD's pool: claims for others, such as
-// GPUs, are not for networks. It sees a NAD that comes later at the next change of the pod, as byHand does a template.
+// ofPool reports whether the claim for a pod's extended resources has a network, or a device of a NAD's pool: claims for
+// others, such as GPUs, are not for networks. It sees a NAD that comes later at the next change of the pod, as byHand does a template.
 func (m *migration) ofPool(pod *corev1.Pod) bool {
 	claim := pod.Status.ExtendedResourceClaimStatus
 	return claim != nil && slices.ContainsFunc(claim.RequestMappings, func(r corev1.ContainerExtendedResourceRequest) bool {
+		if _, one := attachment.ClassNetwork(strings.TrimPrefix(r.ResourceName, resourceapi.ResourceDeviceClassPrefix)); one {
+			return true
+		}
 		var nads nadv1.NetworkAttachmentDefinitionList
 		inPool := client.MatchingFields{byClass: poolClassName(r.ResourceName)}
 		return m.objects.List(context.Background(), &nads, inPool, client.Limit(1)) == nil && len(nads.Items) > 0

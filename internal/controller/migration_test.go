@@ -128,6 +128,7 @@ func TestWhoAttaches(t *testing.T) {
 		"converted":                                          {asking("p", "", claims(made), in(corev1.PodPending)), attachment.OfNadra},
 		"converted and attached":                             {asking("p", withNet1, claims(made)), attachment.OfNadra},
 		"an extended resource of a pool":                     {asking("p", withNet1, extended("nvidia.com/gpu", "example.com/vf")), attachment.OfNadra},
+		"an extended resource of a network's class":          {asking("p", "", extended("deviceclass.resource.kubernetes.io/lan.default.nad.nadra.dev")), attachment.OfNadra},
 		"an extended resource of no NAD":                     {asking("p", withNet1, extended("nvidia.com/gpu")), attachment.OfMultus},
 		"an extended resource, not attached":                 {asking("p", onlyDefault, extended("nvidia.com/gpu")), attachment.OfNobody},
 		"a claim by hand":                                    {asking("p", withNet1, claims("mine")), attachment.OfNadra},

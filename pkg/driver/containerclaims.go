@@ -133,12 +133,12 @@ func (p *podReferences) gates(claim *resourceapi.ResourceClaim, c containerRefer
 	return false
 }
 
-// nameOf returns the name of a claim in the pod's spec.
-func (p *podReferences) nameOf(claim *resourceapi.ResourceClaim) string {
+// nameOf returns the name of a claim in the pod's spec, which that of its extended resources has not.
+func (p *podReferences) nameOf(claim *resourceapi.ResourceClaim) (name string, ok bool) {
 	if i := p.position(claim.Name); i < len(p.claims) {
-		return p.claims[i].name
+		return p.claims[i].name, true
 	}
-	return claim.Name
+	return "", false
 }
 
 // containerCheck refuses pods with a container that nothing would hold until the networks are
@@ -167,11 +167,13 @@ func (c *containerCheck) check(ctx context.Context, claims []*resourceapi.Resour
 	if len(ungated) == 0 {
 		return nil
 	}
-	name := references.nameOf(claims[0])
-	return reason.Errorf(reason.ContainerWithoutClaim, "pod %s/%s: nothing would hold container %s until the pod's networks are attached, because resources.claims of it names no claim with networks: "+
-		"create the pod again with {name: %s} there, in every container and init container; a copy of a pod (kubectl debug --copy-to) gets it with --keep-annotations. "+
-		"Where nadra's webhook is installed and answers, it completes both",
-		pod.Namespace, pod.Name, strings.Join(ungated, ", "), name)
+	remedy := "name the networks in the pod's annotation " + attachment.NetworksAnnotation + " or in claims, in place of an extended resource, which only its own container waits for"
+	if name, ok := references.nameOf(claims[0]); ok {
+		remedy = fmt.Sprintf("create the pod again with {name: %s} there, in every container and init container; a copy of a pod (kubectl debug --copy-to) gets it with --keep-annotations. "+
+			"Where nadra's webhook is installed and answers, it completes both", name)
+	}
+	return reason.Errorf(reason.ContainerWithoutClaim, "pod %s/%s: nothing would hold container %s until the pod's networks are attached, because resources.claims of it names no claim with networks: %s",
+		pod.Namespace, pod.Name, strings.Join(ungated, ", "), remedy)
 }
 
 // references returns what the containers of a pod with these claims reference. It asks the

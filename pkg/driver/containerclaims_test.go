@@ -105,6 +105,15 @@ func TestPrepareRefusesUngatedContainers(t *testing.T) {
 		drivertest.WantReason(t, d.preparer.prepare(t.Context(), claims)[c.UID], reason.ContainerWithoutClaim, "pod default/web", "container a ", "{name: net}", "--keep-annotations")
 		drivertest.Same(t, "records", 0, len(d.store.All()))
 
+		made := c.DeepCopy()
+		made.Annotations = map[string]string{extendedClaim: "true"}
+		extended := referencing(nil, nil)
+		extended.Status.ExtendedResourceClaimStatus = &corev1.PodExtendedResourceClaimStatus{
+			ResourceClaimName: c.Name, RequestMappings: []corev1.ContainerExtendedResourceRequest{{ContainerName: "b", RequestName: c.Spec.Devices.Requests[0].Name}},
+		}
+		seeWeb(extended)
+		drivertest.WantReason(t, d.preparer.prepare(t.Context(), []*resourceapi.ResourceClaim{made})[c.UID], reason.ContainerWithoutClaim, "container a ", "in place of an extended resource")
+
 		whole := referencing([]corev1.ResourceClaim{{Name: "net"}}, []corev1.ResourceClaim{{Name: "net"}})
 		whole.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "net", ResourceClaimName: &c.Name}}
 		seeWeb(whole)

@@ -18,8 +18,8 @@ type want struct {
 	key     string
 	network *attachment.NetworkRef
 	iface   string
-	// entry is one of the pod's spec.resourceClaims. It is nil if only the annotation
-	// asks for the network.
+	// entry is one of the pod's spec.resourceClaims, or stands for the claim of its extended
+	// resources. It is nil if only the annotation asks for the network.
 	entry *corev1.PodResourceClaim
 	// claim is nil if it does not exist. unlinked: it exists, but the pod's status does
 	// not name it.
@@ -61,6 +61,11 @@ func (x *index) wishOf(pod *corev1.Pod) wish {
 	var w wish
 	for i := range pod.Spec.ResourceClaims {
 		w.wants = append(w.wants, x.wantsOfEntry(pod, &pod.Spec.ResourceClaims[i])...)
+	}
+	if s := pod.Status.ExtendedResourceClaimStatus; s != nil {
+		entry := &corev1.PodResourceClaim{Name: "extended-resources", ResourceClaimName: &s.ResourceClaimName}
+		// A device of a pool is for a network of the annotation, and one of another driver for none.
+		w.wants = append(w.wants, slices.DeleteFunc(x.wantsOfEntry(pod, entry), func(one want) bool { return one.network == nil })...)
 	}
 	nameInterfaces(w.wants)
 	rest, err := unclaimed(pod, w.wants)
