@@ -113,10 +113,10 @@ func (w *owner) describe() string {
 	return "by its label " + w.Label + "=" + w.Value
 }
 
-// start watches the Node until ctx ends, and calls changed after every change of the owner, and profile with what
-// the Node says of it. report is false for what a driver finds when it is started. It returns when the Node was read,
+// start watches the Node until ctx ends, and calls changed after every change of the owner, and node with
+// its labels and annotations. report is false for what a driver finds when it is started. It returns when the Node was read,
 // or after ownerWait.
-func (w *owner) start(ctx context.Context, run func(func() error), changed func(ctx context.Context, owned, report bool), profile func(label, facts string)) error {
+func (w *owner) start(ctx context.Context, run func(func() error), changed func(ctx context.Context, owned, report bool), node func(labels, annotations map[string]string)) error {
 	if w.informer == nil {
 		return nil
 	}
@@ -133,7 +133,7 @@ func (w *owner) start(ctx context.Context, run func(func() error), changed func(
 	}
 	read := func(obj any, report bool) {
 		if m := metaOf(obj); m != nil && m.Name == w.node {
-			profile(m.Labels[v1alpha1.ProfileLabel], m.Annotations[v1alpha1.FactsAnnotation])
+			node(m.Labels, m.Annotations)
 			if w.Label == "" {
 				return
 			}
@@ -145,7 +145,7 @@ func (w *owner) start(ctx context.Context, run func(func() error), changed func(
 		AddFunc:    func(obj any, first bool) { read(obj, !first) },
 		UpdateFunc: func(_, obj any) { read(obj, true) },
 		DeleteFunc: func(any) {
-			profile("", "")
+			node(nil, nil)
 			if w.Label != "" {
 				w.returning.Store(false)
 				set(false, true)

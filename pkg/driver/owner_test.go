@@ -338,7 +338,7 @@ func run(t *testing.T, w *owner) chan [2]bool {
 	done, changes := make(chan error, 1), make(chan [2]bool, 10)
 	err := w.start(ctx, func(watch func() error) { go func() { done <- watch() }() }, func(_ context.Context, owned, report bool) {
 		changes <- [2]bool{owned, report}
-	}, func(string, string) {})
+	}, func(_, _ map[string]string) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -373,7 +373,9 @@ func TestProfileIsSeenOnEachNode(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	err := w.start(ctx, func(watch func() error) { go func() { done <- watch() }() }, func(context.Context, bool, bool) {
 		t.Error("the owner of a node without a label changed")
-	}, func(label, facts string) { seen <- [2]string{label, facts} })
+	}, func(labels, annotations map[string]string) {
+		seen <- [2]string{labels[v1alpha1.ProfileLabel], annotations[v1alpha1.FactsAnnotation]}
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

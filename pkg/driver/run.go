@@ -167,7 +167,7 @@ func (d *Driver) load(ctx context.Context, start func(func() error)) (slicewrite
 		d.nadsRead.Store(err == nil)
 		return err
 	})
-	reads.Go(func() error { return d.owner.start(ctx, start, d.ownerChanged, d.networks.ProfileSeen) })
+	reads.Go(func() error { return d.owner.start(ctx, start, d.ownerChanged, d.networks.NodeSeen) })
 	reads.Go(func() error { d.policies.wait(ctx); return nil })
 	reads.Go(func() error { return d.otherDrivers.Start(ctx, start, d.networks.Trigger) })
 	reads.Go(func() error { d.nodePods.Start(ctx, start, d.networks.Trigger); return nil })

@@ -10,6 +10,9 @@ import (
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	api "github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/test/lab"
@@ -19,8 +22,9 @@ import (
 const simulates = "--ignore-dra-requests=false"
 
 // TestNodeForNetwork checks that a pod with a network gets a node of a NodePool that has the profile of the real node,
-// from no nodes at all. Karpenter then waits for a slice of this node alone, which the nodes of a profile do not have,
-// and removes the node, when only pods of DaemonSets are left on it, once it does not wait for it.
+// from no nodes at all. Karpenter then waits for a slice of this node alone, which the driver publishes on its nodes, and
+// removes the node when only pods of DaemonSets are left on it. A node of kwok has no driver: the slice is that of the
+// driver on the real node, which looks like one of Karpenter's for a while.
 func TestNodeForNetwork(t *testing.T) {
 	f := setup(t, "labelled", simulates)
 	profile := f.profile()
@@ -53,8 +57,56 @@ func TestNodeForNetwork(t *testing.T) {
 		return err
 	})
 	f.Must(f.nodes("labelled"))
-	f.Kubectl("annotate", "nodeclaims", "--all", "karpenter.sh/requested-dra-drivers-")
+	own := f.ownSlice()
+	n, err := f.Kube.CoreV1().Nodes().Get(f.Ctx, node, metav1.GetOptions{})
+	f.Must(err)
+	own.ObjectMeta = metav1.ObjectMeta{Name: node, OwnerReferences: own.OwnerReferences}
+	own.OwnerReferences[0].Name, own.OwnerReferences[0].UID = node, n.UID
+	own.Spec.NodeName, own.Spec.Pool.Name = &node, node+strings.TrimPrefix(own.Spec.Pool.Name, f.real.Name)
+	_, err = f.asDriver(node).ResourceV1().ResourceSlices().Create(f.Ctx, own, metav1.CreateOptions{})
+	f.Must(err)
 	f.Eventually(waitLimit, func(context.Context) error { return f.nodes() })
+	f.Kubectl("delete", "resourceslice", node, "--ignore-not-found")
+}
+
+// asDriver returns a client with the rights of the driver on a node.
+func (f *fixture) asDriver(node string) kubernetes.Interface {
+	f.Helper()
+	config, err := f.Cluster.RESTConfig()
+	f.Must(err)
+	config.Impersonate = rest.ImpersonationConfig{
+		UserName: "system:serviceaccount:nadra:nadra-node", Extra: map[string][]string{"authentication.kubernetes.io/node-name": {node}},
+	}
+	client, err := kubernetes.NewForConfig(config)
+	f.Must(err)
+	return client
+}
+
+// ownSlice returns what the driver publishes for the real node alone while Karpenter's label is on it.
+func (f *fixture) ownSlice() (own *resourceapi.ResourceSlice) {
+	f.Helper()
+	ofNode := metav1.ListOptions{FieldSelector: "spec.nodeName=" + f.real.Name + ",spec.driver=" + api.DriverName}
+	has := func(count int) func(context.Context) error {
+		return func(ctx context.Context) error {
+			list, err := f.Kube.ResourceV1().ResourceSlices().List(ctx, ofNode)
+			if err == nil && len(list.Items) != count {
+				return fmt.Errorf("the real node has %d slices of its own, want %d", len(list.Items), count)
+			}
+			if count > 0 && err == nil {
+				own = &list.Items[0]
+			}
+			return err
+		}
+	}
+	f.Eventually(waitLimit, has(0))
+	f.Kubectl("label", "node", f.real.Name, "karpenter.sh/nodepool=none")
+	f.Eventually(waitLimit, has(1))
+	f.Kubectl("label", "node", f.real.Name, "karpenter.sh/nodepool-")
+	f.Eventually(waitLimit, has(0))
+	if len(own.Spec.Devices) > 0 {
+		f.Errorf("the slice has devices: %+v", own.Spec.Devices)
+	}
+	return own
 }
 
 // TestNodePoolWithoutProfile checks that a NodePool whose nodes lack the profile adds none for a pod with a network,

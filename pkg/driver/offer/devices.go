@@ -51,6 +51,8 @@ type Options struct {
 	Copies int
 	// Exclusive publishes copies, because the API server knows no shared devices.
 	Exclusive bool
+	// Announce publishes a slice without devices if there are none: Karpenter waits for a slice of the node itself.
+	Announce bool
 }
 
 // Arrangement is what devices are made from: the networks, and the interfaces and the number of pods of the node.
@@ -91,6 +93,9 @@ func (o *Offer) Slices() [][]resourceapi.Device {
 			made = append(made, d.publishedAs(o.options)...)
 		}
 		out = slices.AppendSeq(out, slices.Chunk(made, sliceLimit))
+	}
+	if len(out) == 0 && o.options.Announce {
+		return [][]resourceapi.Device{nil}
 	}
 	return out
 }

@@ -1,6 +1,9 @@
 package hwdevices
 
 import (
+	"maps"
+	"slices"
+
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/deviceattribute"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
@@ -57,7 +60,7 @@ type sliceOptions struct {
 
 // slicesOf divides devices, in the order of devicesOf, into the slices of their DRA pools. A
 // device's slice depends on the functions of its PF that belong to pools, not on which of
-// them are withheld.
+// them are withheld. A pool of which all are withheld has no slice.
 func slicesOf(devices []Device, o sliceOptions) map[string]resourceslice.Pool {
 	out := map[string]resourceslice.Pool{}
 	var last *Device
@@ -76,6 +79,9 @@ func slicesOf(devices []Device, o sliceOptions) map[string]resourceslice.Pool {
 		room -= size
 		last, out[d.DRAPool] = d, pool
 	}
+	maps.DeleteFunc(out, func(_ string, p resourceslice.Pool) bool {
+		return !slices.ContainsFunc(p.Slices, func(s resourceslice.Slice) bool { return len(s.Devices) > 0 })
+	})
 	return out
 }
 

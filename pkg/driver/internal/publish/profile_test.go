@@ -70,6 +70,15 @@ func (b *profileBench) node() (string, offer.Facts) {
 	return profile, facts
 }
 
+// says has the Node say this of the profile, and what else is in labels.
+func (b *profileBench) says(profile, facts string, labels ...string) {
+	all := map[string]string{v1alpha1.ProfileLabel: profile}
+	for _, key := range labels {
+		all[key] = "there"
+	}
+	b.NodeSeen(all, map[string]string{v1alpha1.FactsAnnotation: facts})
+}
+
 // share makes a slice of the Node's profile, or deletes it.
 func (b *profileBench) share(there bool) {
 	b.t.Helper()
@@ -202,23 +211,44 @@ func TestProfileIsWrittenAgain(t *testing.T) {
 		profile, facts := b.node()
 		b.share(true)
 		b.profiles()
-		b.ProfileSeen(profile, "")
+		b.says(profile, "")
 		after(time.Second)
 		drivertest.Same(t, "published without the facts", []string{"default-red"}, b.published())
 		text, _, _ := facts.Text()
-		b.ProfileSeen(profile, text)
+		b.says(profile, text)
 		after(time.Second)
 		drivertest.Same(t, "published when they are back", []string{}, b.published())
-		b.ProfileSeen("", "")
+		b.says("", "")
 		after(2 * writeAgain)
 		drivertest.Same(t, "writes", 2, b.profiles())
 		for range 600 {
-			b.ProfileSeen("", "")
+			b.says("", "")
 			after(writeAgain)
 		}
 		if n := b.profiles(); n > 25 {
 			t.Errorf("%d writes in 5 hours against somebody who removes the label", n)
 		}
+	})
+}
+
+// TestKarpenterNode checks that a node of Karpenter has a slice of its own, without devices, next to those that it shares.
+func TestKarpenterNode(t *testing.T) {
+	inProfileBench(t, func(t *testing.T, b *profileBench) {
+		b.add("red", drivertest.RedConf)
+		b.begin(t)
+		after(time.Second)
+		profile, facts := b.node()
+		text, _, _ := facts.Text()
+		b.share(true)
+		own := func() int { return len(b.Publisher.published.Slices()) }
+		drivertest.Same(t, "slices", 0, own())
+		b.says(profile, text, "karpenter.sh/nodepool")
+		after(time.Second)
+		drivertest.Same(t, "slices of a node of Karpenter", 1, own())
+		drivertest.Same(t, "published there", []string{}, b.published())
+		b.says(profile, text)
+		after(time.Second)
+		drivertest.Same(t, "slices when Karpenter has given it up", 0, own())
 	})
 }
 
@@ -231,7 +261,7 @@ func TestProfileOfOthers(t *testing.T) {
 		profile, _ := b.node()
 		b.share(true)
 		drivertest.Same(t, "published", []string{}, b.published())
-		b.ProfileSeen("0123456789abcdef", "{}")
+		b.says("0123456789abcdef", "{}")
 		after(sharedWait)
 		drivertest.Same(t, "published under another's label", []string{"default-red"}, b.published())
 		b.profiles()

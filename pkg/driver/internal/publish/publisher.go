@@ -17,6 +17,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/background"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/slicewriter"
@@ -278,6 +279,7 @@ func (p *Publisher) refresh(ctx context.Context) (*offer.Offer, error) {
 	p.mu.Lock()
 	options := p.options
 	p.mu.Unlock()
+	options.Announce = options.Announce && owned
 	if p.profile != nil {
 		facts, asked := offer.FactsOf(slices.Collect(maps.Keys(health)), h, func(d *offer.Definition) offer.Health { return health[d] }, pods)
 		held := &facts
@@ -373,10 +375,22 @@ func (p *Publisher) UseFeatures(features slicewriter.Features) {
 	p.Trigger()
 }
 
-// ProfileSeen is told what the Node says of the profile: its label, and its annotation with the facts.
-func (p *Publisher) ProfileSeen(label, facts string) {
-	if p.profile != nil {
-		p.profile.seen(label, facts)
+// karpenterNode is the label of nodes that Karpenter has added.
+const karpenterNode = "karpenter.sh/nodepool"
+
+// NodeSeen is told the labels and annotations of the Node, whose profile somebody else may have changed.
+func (p *Publisher) NodeSeen(labels, annotations map[string]string) {
+	if p.profile == nil {
+		return
+	}
+	p.profile.seen(labels[v1alpha1.ProfileLabel], annotations[v1alpha1.FactsAnnotation])
+	announce := labels[karpenterNode] != ""
+	p.mu.Lock()
+	changed := p.options.Announce != announce
+	p.options.Announce = announce
+	p.mu.Unlock()
+	if changed {
+		p.Trigger()
 	}
 }
 

@@ -3,7 +3,6 @@ package slicewriter
 import (
 	"context"
 	"maps"
-	"slices"
 	"sync"
 
 	"k8s.io/dynamic-resource-allocation/resourceslice"
@@ -47,9 +46,8 @@ func (w *Writer) Part(part string) func(context.Context, PoolMaker) error {
 	return func(ctx context.Context, pools PoolMaker) error { return w.publish(ctx, part, pools) }
 }
 
-// publish replaces a part and publishes all parts. It leaves out the pools without devices, because
-// cluster-autoscaler takes the slices of a node for a measure of its use: an empty one makes a busy
-// node look empty.
+// publish replaces a part and publishes all parts. It leaves out pools without slices: the library would publish an
+// empty one for each, and cluster-autoscaler takes the slices of a node for a measure of its use.
 func (w *Writer) publish(ctx context.Context, part string, pools PoolMaker) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -58,9 +56,7 @@ func (w *Writer) publish(ctx context.Context, part string, pools PoolMaker) erro
 	for _, pools := range w.parts {
 		maps.Copy(all, pools())
 	}
-	maps.DeleteFunc(all, func(_ string, p resourceslice.Pool) bool {
-		return !slices.ContainsFunc(p.Slices, func(s resourceslice.Slice) bool { return len(s.Devices) > 0 })
-	})
+	maps.DeleteFunc(all, func(_ string, p resourceslice.Pool) bool { return len(p.Slices) == 0 })
 	w.tracker.setWanted(all)
 	return w.send(ctx, resourceslice.DriverResources{Pools: all})
 }
