@@ -162,7 +162,7 @@ func waitingPods(c *Capabilities) result {
 func componentAdvice(name string) string {
 	const test = "Start a pod that has a claim with it before you move workloads. A version without support for claims leaves such a pod pending: label the namespaces of such pods nadra.dev/claims=never."
 	return cmp.Or(map[string]string{
-		"cluster-autoscaler": "While a pod runs in one of its node groups whose claim has a device that nodes share by their profile, it neither adds nor removes nodes: label the namespaces of pods with networks there nadra.dev/claims=never. " +
+		"cluster-autoscaler": "While a pod runs in one of its node groups whose claim has a device that nodes share by their profile, it neither adds nor removes nodes: label the namespaces of pods with networks there nadra.dev/claims=never and recreate these pods, and label the groups' templates nadra.dev/owner=nadra. " +
 			"With --profiles=false it judges a node by its devices alone, and not by CPU and memory: protect nodes of nadra by the annotation cluster-autoscaler.kubernetes.io/scale-down-disabled=true.",
 		"karpenter": "By default it adds no node for a pod that has a claim: label the namespaces of such pods nadra.dev/claims=never and the template of the NodePool nadra.dev/owner=nadra. With --ignore-dra-requests=false the template needs the label nadra.dev/profile, too.",
 		"kueue":     "It does not admit a workload whose claims name a DeviceClass that is not in deviceClassMappings of its configuration. Map net.nadra.dev, which convert uses for workloads with a queue (NADRA-092), and restart Kueue.",
