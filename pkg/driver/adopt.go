@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	securejoin "github.com/cyphar/filepath-securejoin"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 
@@ -17,7 +18,6 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/background"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/operations"
 )
@@ -44,9 +44,22 @@ type custody struct {
 	without func() (bool, error)
 }
 
+// custodyOf returns who deletes Multus' attachments, by the host's directories.
+func custodyOf(cfg Config) (custody, error) {
+	var dirs [3]string
+	for i, path := range []string{cfg.MultusDir, runtimeCache, cfg.CNIConfDir} {
+		inside, err := securejoin.SecureJoin(cfg.HostRoot, path)
+		if err != nil {
+			return custody{}, fmt.Errorf("finding %s in the host: %w", path, err)
+		}
+		dirs[i] = inside
+	}
+	return custody{dir: multusstate.Dir{Multus: dirs[0], Runtime: dirs[1]}, without: multusstate.ConfDirs{Conf: dirs[2]}.WithoutMultus}, nil
+}
+
 // ours reports whether nadra runs the DELs of an adopted sandbox. A sandbox that was given back is
 // Multus' as soon as the runtime calls Multus.
-func (c *custody) ours(sandboxID string) (bool, error) {
+func (c custody) ours(sandboxID string) (bool, error) {
 	if c.dir.Holder(sandboxID) == multusstate.Nadra {
 		return true, nil
 	}
@@ -59,7 +72,7 @@ func (c *custody) ours(sandboxID string) (bool, error) {
 }
 
 // ofMultus reports whether Multus has attached a sandbox, and nadra has not taken it.
-func (c *custody) ofMultus(sandboxID string) bool {
+func (c custody) ofMultus(sandboxID string) bool {
 	return c.dir.Holder(sandboxID) == multusstate.Multus
 }
 
@@ -75,23 +88,14 @@ func (c *custody) ofMultus(sandboxID string) bool {
 //
 // It decides by what is on the node, so it continues after an interruption at any point.
 type adopter struct {
-	custody
-	owner      *owner
-	store      *checkpoint.Store
-	adoptions  checkpoint.Adoptions
-	attacher   *attach.Attacher
-	operations *operations.Group
-	watch      *podWatch
-	report     *reporter
-	requests   background.Trigger
+	*pods
+	adoptions checkpoint.Adoptions
+	requests  background.Trigger
 	// reported has the problems that were reported, by sandbox.
 	reported map[string]string
 	// tidied is the time at which the adopter last looked for sandboxes that have ended.
 	tidied time.Time
 }
-
-// trigger requests a look at Multus' files. It never blocks.
-func (a *adopter) trigger() { a.requests.Set() }
 
 // run adopts and gives back until ctx ends.
 func (a *adopter) run(ctx context.Context) error {
@@ -116,7 +120,7 @@ func (a *adopter) look(ctx context.Context) error {
 	if a.owner.Label == "" || !a.owner.known() {
 		return nil
 	}
-	without, err := a.without()
+	without, err := a.custody.without()
 	if err != nil {
 		return err
 	}
@@ -136,7 +140,7 @@ func (a *adopter) look(ctx context.Context) error {
 // adoptAll adopts all sandboxes that Multus has. One that cannot be adopted does not stop the
 // others.
 func (a *adopter) adoptAll(ctx context.Context) error {
-	sandboxes, problems, err := a.dir.Sandboxes()
+	sandboxes, problems, err := a.custody.dir.Sandboxes()
 	if err != nil {
 		return err
 	}
@@ -174,7 +178,7 @@ func (a *adopter) adopt(ctx context.Context, s multusstate.Sandbox) (bool, error
 			return err
 		}
 		failpoint.Reach(failpoint.BeforeTake)
-		taken, err = a.dir.Take(s.ID)
+		taken, err = a.custody.dir.Take(s.ID)
 		failpoint.Reach(failpoint.AfterTake)
 		return err
 	})
@@ -190,7 +194,7 @@ func changesHands(pod attachment.PodRef, sandboxID string) operations.Operation 
 // giveEth0 gives the entry of eth0 to the container runtime, without the default routes that Multus
 // has replaced: CRI-O runs CHECK with it when it starts.
 func (a *adopter) giveEth0(s multusstate.Sandbox) error {
-	err := a.dir.GiveEth0(s)
+	err := a.custody.dir.GiveEth0(s)
 	if err == nil && slices.ContainsFunc(s.Attachments, func(at multusstate.Attachment) bool { return at.DefaultRoute != nil }) {
 		err = a.attacher.ForgetDefaultRoutes(s.ID)
 	}

@@ -84,7 +84,7 @@ func (n *multusNode) attachedByMultus(t *testing.T, interfaces ...string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		writeFile(t, filepath.Join(n.adopter.dir.Multus, "results", network+"-"+n.id+"-"+ifName), string(text))
+		writeFile(t, filepath.Join(n.custody.dir.Multus, "results", network+"-"+n.id+"-"+ifName), string(text))
 	}
 	entry("cbr0", "eth0", `{"cniVersion":"1.0.0","name":"cbr0","type":"flannel"}`)
 	for _, ifName := range interfaces {
@@ -95,7 +95,7 @@ func (n *multusNode) attachedByMultus(t *testing.T, interfaces ...string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	writeFile(t, filepath.Join(n.adopter.dir.Multus, n.id), string(text))
+	writeFile(t, filepath.Join(n.custody.dir.Multus, n.id), string(text))
 }
 
 // look makes the adopter look once.
@@ -109,7 +109,7 @@ func (n *multusNode) look(t *testing.T) {
 // held checks who has to delete the attachments of pod solo, and the records of them.
 func (n *multusNode) held(t *testing.T, holder multusstate.Holder, phases map[string]checkpoint.Phase) {
 	t.Helper()
-	if got := n.adopter.dir.Holder(n.id); got != holder {
+	if got := n.custody.dir.Holder(n.id); got != holder {
 		t.Errorf("held by %d, want %d", got, holder)
 	}
 	drivertest.Same(t, "phases", phases, n.phasesOfSolo())
@@ -161,16 +161,16 @@ func TestAdoptionWaits(t *testing.T) {
 		"the node is Multus'":  func(_ *testing.T, n *multusNode) { n.belongs(false) },
 		"the owner is unknown": func(_ *testing.T, n *multusNode) { n.owner.seen.Store(false) },
 		"Multus is attaching": func(t *testing.T, n *multusNode) {
-			if err := os.Remove(filepath.Join(n.adopter.dir.Multus, "results", "blue-"+n.id+"-net2")); err != nil {
+			if err := os.Remove(filepath.Join(n.custody.dir.Multus, "results", "blue-"+n.id+"-net2")); err != nil {
 				t.Fatal(err)
 			}
 		},
 		"Multus has begun": func(t *testing.T, n *multusNode) {
-			if err := os.RemoveAll(filepath.Join(n.adopter.dir.Multus, "results")); err != nil {
+			if err := os.RemoveAll(filepath.Join(n.custody.dir.Multus, "results")); err != nil {
 				t.Fatal(err)
 			}
 			now := time.Now()
-			if err := os.Chtimes(filepath.Join(n.adopter.dir.Multus, n.id), now, now); err != nil {
+			if err := os.Chtimes(filepath.Join(n.custody.dir.Multus, n.id), now, now); err != nil {
 				t.Fatal(err)
 			}
 		},
@@ -190,7 +190,7 @@ func TestAdoptionWaits(t *testing.T) {
 func TestInterruptedAdoptionContinues(t *testing.T) {
 	inMultusNode(t, func(t *testing.T, n *multusNode) {
 		n.attachedByMultus(t, "net1", "net2")
-		sandboxes, _, err := n.adopter.dir.Sandboxes()
+		sandboxes, _, err := n.custody.dir.Sandboxes()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -345,12 +345,12 @@ func TestUnreadableSandboxIsReportedOnce(t *testing.T) {
 	inMultusNode(t, func(t *testing.T, n *multusNode) {
 		n.attachedByMultus(t, "net1", "net2")
 		broken := strings.Repeat("b", 64)
-		writeFile(t, filepath.Join(n.adopter.dir.Multus, broken), "[")
+		writeFile(t, filepath.Join(n.custody.dir.Multus, broken), "[")
 		for range 3 {
 			n.look(t)
 		}
 		n.held(t, multusstate.Nadra, bothAttached)
-		if n.adopter.dir.Holder(broken) != multusstate.Multus {
+		if n.custody.dir.Holder(broken) != multusstate.Multus {
 			t.Error("the broken one is not Multus' any more")
 		}
 		var failed []string

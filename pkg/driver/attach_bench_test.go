@@ -209,7 +209,7 @@ func (s *nadraSide) measure(ctx context.Context, world *sealed.World, i int, p *
 		return err
 	}
 	p.delRunner = s.runner.took
-	return s.driver.unpreparer.unprepare(ctx, claimOf(pod))
+	return s.driver.preparer.unprepare(ctx, claimOf(pod))
 }
 
 // timedNetns adds up the time of inspections.

@@ -32,22 +32,22 @@ const (
 // attachJobs attaches sandboxes. It has the jobs of sandboxes that are being attached, and of
 // those that could not be: at most one for each pod, that of its latest sandbox.
 type attachJobs struct {
-	store         *checkpoint.Store
-	attacher      *attach.Attacher
-	watch         *podWatch
-	networkStatus *networkstatus.Writer
-	metadata      *metadataFiles
-	report        *reporter
-	metrics       *metrics.Node
-	operations    *operations.Group
-	edits         *podEdits
-	checker       *checker
+	*pods
+	edits   *podEdits
+	checker *checker
 
 	mu    sync.Mutex
 	byPod map[string]*job
 	// proven has the networks whose latest attach in a pod of the namespace has succeeded, up to mostProven. The failure of
 	// a pod that requests something of its own, such as an address, says nothing about other pods.
 	proven map[networkIn]bool
+}
+
+// newAttachJobs returns attachJobs that trust the networks of the pods that are attached.
+func newAttachJobs(p *pods, edits *podEdits, checker *checker) *attachJobs {
+	js := &attachJobs{pods: p, edits: edits, checker: checker, byPod: map[string]*job{}, proven: map[networkIn]bool{}}
+	js.prove(p.store.All())
+	return js
 }
 
 // attach returns the running job of the sandbox. If there is none it starts one, which
@@ -101,7 +101,8 @@ func (js *attachJobs) prepare(ctx context.Context, j *job) error {
 	if j.prepare == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, operations.AttachTime, reason.Errorf(reason.AttachTimeout, "no success within %s", operations.AttachTime))
+	op := attaching(j.sandbox.Pod, operations.AttachTime)
+	ctx, cancel := context.WithTimeoutCause(ctx, op.Limit, op.Over)
 	defer cancel()
 	if err := j.prepare(ctx); err != nil {
 		return err
@@ -115,14 +116,17 @@ func (js *attachJobs) limit(s attachment.Sandbox) time.Duration {
 	return js.attacher.Limits.Attaching(js.store.ForPod(s.Pod.UID))
 }
 
+// attaching describes the preparing or attaching of a pod.
+func attaching(pod attachment.PodRef, limit time.Duration) operations.Operation {
+	return operations.Operation{Pod: pod, Limit: limit, Over: reason.Errorf(reason.AttachTimeout, "no success within %s", limit)}
+}
+
 // attachRecorded attaches a sandbox that has its records, and reports the result.
 func (js *attachJobs) attachRecorded(ctx context.Context, j *job, started time.Time) {
-	limit := j.operation().Limit
-	op := operations.Operation{Pod: j.sandbox.Pod, Limit: limit, Over: reason.Errorf(reason.AttachTimeout, "no success within %s", limit)}
 	fail := func(ctx context.Context, err error) {
 		js.fail(ctx, j, fmt.Errorf("attaching pod %s/%s: %w", j.sandbox.Pod.Namespace, j.sandbox.Pod.Name, err))
 	}
-	err := js.operations.Do(ctx, op, func(ctx context.Context) error {
+	err := js.operations.Do(ctx, attaching(j.sandbox.Pod, j.operation().Limit), func(ctx context.Context) error {
 		if err := js.attachPod(ctx, j); err != nil {
 			js.networkStatus.Forget(j.sandbox.Pod)
 			fail(ctx, err)
@@ -157,7 +161,7 @@ func (js *attachJobs) attachPod(ctx context.Context, j *job) error {
 // succeed reports that a sandbox is attached.
 func (js *attachJobs) succeed(ctx context.Context, j *job, started time.Time) {
 	js.networkStatus.Set(j.sandbox, js.store.ForPod(j.sandbox.Pod.UID)) // first, because containers wait for it
-	js.metadata.update(ctx, j.sandbox.Pod)
+	js.updateMetadata(ctx, j.sandbox.Pod)
 	js.learn(j, nil)
 	klog.FromContext(ctx).Info("Attached pod", "sandbox", j.sandbox.ID, "duration", time.Since(started))
 	js.report.attached(j.sandbox)
@@ -225,13 +229,13 @@ func (js *attachJobs) measure(j *job, err error) {
 	took := time.Since(j.begun)
 	switch {
 	case err == nil:
-		js.metrics.PodAttached(took)
-		js.metrics.Gate(metrics.Released, j.heldAtEnd())
+		js.cfg.Metrics.PodAttached(took)
+		js.cfg.Metrics.Gate(metrics.Released, j.heldAtEnd())
 	case isCancelled(err):
-		js.metrics.PodCancelled(took)
+		js.cfg.Metrics.PodCancelled(took)
 	default:
-		js.metrics.PodFailed(took)
-		js.metrics.Gate(metrics.Refused, j.heldAtEnd())
+		js.cfg.Metrics.PodFailed(took)
+		js.cfg.Metrics.Gate(metrics.Refused, j.heldAtEnd())
 	}
 }
 

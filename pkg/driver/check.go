@@ -19,8 +19,6 @@ import (
 	"github.com/nadra-dev/nadra/pkg/cniexec"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/background"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/claimstatus"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/events"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/operations"
 )
 
@@ -46,17 +44,7 @@ const (
 // healthy attachments, so that of a network counts only after one of the network has passed for a pod with the same
 // networks.
 type checker struct {
-	operations  *operations.Group
-	store       *checkpoint.Store
-	attacher    *attach.Attacher
-	watch       *podWatch
-	background  *background.Group
-	claimStatus *claimstatus.Writer
-	events      *events.Recorder
-	sandboxes   *liveSandboxes
-	// requestLook requests a look at all attachments soon.
-	requestLook func()
-
+	*pods
 	// began is true once the pods of an earlier driver are being checked.
 	began atomic.Bool
 
@@ -70,6 +58,14 @@ type checker struct {
 	// has failed.
 	passed  map[networkOfPods]bool
 	doubted map[networkOfPods][]attachment.PodRef
+}
+
+// newChecker returns a checker that has checked nothing.
+func newChecker(p *pods) *checker {
+	return &checker{
+		pods: p, requested: map[string]bool{}, looks: map[checkpoint.Key]look{},
+		passed: map[networkOfPods]bool{}, doubted: map[networkOfPods][]attachment.PodRef{},
+	}
 }
 
 // networkOfPods is a network of pods that have the same networks in the same order. A plugin's CHECK may fail on a
@@ -225,7 +221,7 @@ func (c *checker) checkPod(ctx context.Context, pod attachment.PodRef, requested
 		}
 	}
 	c.record(records, results)
-	c.report(ctx, pod, records, results, requested)
+	c.reportAll(ctx, pod, records, results, requested)
 	return nil
 }
 

@@ -165,6 +165,6 @@ func (c *checker) countLost() (n int) {
 func (c *checker) linkGone(name string) {
 	quoted := []byte(strconv.Quote(name))
 	if slices.ContainsFunc(c.store.All(), func(r checkpoint.Record) bool { return bytes.Contains(r.Attachment.Conflist, quoted) }) {
-		c.requestLook()
+		c.sweeps.Set()
 	}
 }

@@ -68,7 +68,7 @@ func TestLostBesideAnEditThatFails(t *testing.T) {
 // requested reports whether a sweep is requested, and takes the request.
 func requested(w *world) bool {
 	select {
-	case <-w.sweeper.requests.C():
+	case <-w.sweeps.C():
 		return true
 	default:
 		return false

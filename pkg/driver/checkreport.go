@@ -18,10 +18,10 @@ import (
 	"github.com/nadra-dev/nadra/pkg/driver/internal/operations"
 )
 
-// report reports the results for all attachments of a pod: on every claim, unless
+// reportAll reports the results for all attachments of a pod: on every claim, unless
 // it shows them already, and by events. A CHECK that succeeds is an event only for an owner
 // who has requested it. The pod is locked.
-func (c *checker) report(ctx context.Context, pod attachment.PodRef, records []checkpoint.Record, results map[checkpoint.Key]checkResult, requested bool) {
+func (c *checker) reportAll(ctx context.Context, pod attachment.PodRef, records []checkpoint.Record, results map[checkpoint.Key]checkResult, requested bool) {
 	state := func(r checkpoint.Record) claimstatus.Device {
 		if result := results[r.Key()]; result.err != nil {
 			return claimstatus.CheckFailed(r, result.what())
@@ -79,7 +79,7 @@ func (c *checker) checkLost(ctx context.Context, pod attachment.PodRef) {
 			lost, news := c.takeNews(r)
 			results[r.Key()] = checkResult{err: c.latest(r), lost: lost, silent: !news}
 		}
-		c.report(ctx, pod, records, results, true)
+		c.reportAll(ctx, pod, records, results, true)
 		return nil
 	})
 }

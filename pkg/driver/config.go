@@ -91,6 +91,14 @@ type PoolConfig = hwdevices.PoolConfig
 // pluginDir returns the driver's own directory below the kubelet's plugins directory.
 func (c Config) pluginDir() string { return filepath.Join(c.KubeletPluginsDir, c.DriverName) }
 
+// networksText returns the annotation by which a pod requests networks of nadra.
+func (c Config) networksText(annotations map[string]string) string {
+	if c.BesideMultus {
+		return annotations[attachment.OwnNetworksAnnotation]
+	}
+	return attachment.NetworksText(annotations)
+}
+
 // limits returns the limits of plugins.
 func (c Config) limits() operations.Limits {
 	return operations.Limits{Add: c.AddTimeout, Del: c.DelTimeout}

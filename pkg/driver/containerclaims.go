@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/nadra-dev/nadra/internal/failpoint"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
@@ -141,29 +140,22 @@ func (p *podReferences) nameOf(claim *resourceapi.ResourceClaim) (name string, o
 	return "", false
 }
 
-// containerCheck refuses pods with a container that nothing would hold until the networks are
+// checkContainers refuses a pod with a container that nothing would hold until the networks are
 // attached: the gate comes only with a claim's devices, and NRI, which could bring it, drops
 // a plugin that is late and starts the container. The kubelet starts no pod whose claims are
 // not prepared, whatever happens to the driver or to NRI.
-type containerCheck struct {
-	driverName string
-	watch      *podWatch
-	kube       kubernetes.Interface
-}
-
-// check returns an error if a container of the pod with these claims gets no gate.
-func (c *containerCheck) check(ctx context.Context, claims []*resourceapi.ResourceClaim, prepared [][]attachment.Prepared) error {
-	networks := func(p attachment.Prepared) bool { return !p.DeviceOnly }
+func (p *preparer) checkContainers(ctx context.Context, claims []*resourceapi.ResourceClaim, prepared [][]attachment.Prepared) error {
+	networks := func(one attachment.Prepared) bool { return !one.DeviceOnly }
 	i := slices.IndexFunc(prepared, func(of []attachment.Prepared) bool { return slices.ContainsFunc(of, networks) })
 	if i < 0 || failpoint.Off(failpoint.Reference) {
 		return nil
 	}
 	pod := prepared[i][0].Pod
-	references, err := c.references(ctx, pod, claims)
+	references, err := p.references(ctx, pod, claims)
 	if err != nil {
 		return reason.Errorf(reason.PodNotRead, "pod %s/%s: reading which claims its containers reference: %w", pod.Namespace, pod.Name, err)
 	}
-	ungated := references.ungated(claims, c.driverName)
+	ungated := references.ungated(claims, p.cfg.DriverName)
 	if len(ungated) == 0 {
 		return nil
 	}
@@ -179,11 +171,11 @@ func (c *containerCheck) check(ctx context.Context, claims []*resourceapi.Resour
 // references returns what the containers of a pod with these claims reference. It asks the
 // API server if the watch is behind the kubelet, which would retry a refused pod only after a
 // minute or more.
-func (c *containerCheck) references(ctx context.Context, pod attachment.PodRef, claims []*resourceapi.ResourceClaim) (*podReferences, error) {
-	if out := c.watch.awaitReferences(ctx, pod, claims); out != nil {
+func (w *podWatch) references(ctx context.Context, pod attachment.PodRef, claims []*resourceapi.ResourceClaim) (*podReferences, error) {
+	if out := w.awaitReferences(ctx, pod, claims); out != nil {
 		return out, nil
 	}
-	now, err := c.kube.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+	now, err := w.client.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("reading the pod: %w", err)
 	}

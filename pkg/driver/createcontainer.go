@@ -27,30 +27,31 @@ import (
 // all is there: CreateContainer waits for that as long as a hook may, and then refuses. A
 // container that lacks the gate for one of the awaited networks gets it here.
 func (h *hooks) CreateContainer(ctx context.Context, pod *nri.PodSandbox, container *nri.Container) (*nri.ContainerAdjustment, []*nri.ContainerUpdate, error) {
+	defer h.done(metrics.CreateContainer, time.Now())
 	defer failpoint.Soon(failpoint.AfterContainerCreate)
 	defer failpoint.Reach(failpoint.BeforeContainerCreate)
-	s := h.sandboxes.live(pod)
+	s := h.liveOf(pod)
 	gated := cdi.GatedClaims(container.GetHooks().GetCreateRuntime())
-	moved, err := h.preparer.moved.of(s, gated)
-	if err != nil || !moved && len(h.store.ForPod(s.Pod.UID)) == 0 && h.sandboxes.text(pod.GetAnnotations()) == "" {
+	moved, err := h.preparer.hasMoved(s, gated)
+	if err != nil || !moved && len(h.store.ForPod(s.Pod.UID)) == 0 && h.cfg.networksText(pod.GetAnnotations()) == "" {
 		return nil, nil, err
 	}
 	ctx, cancel := h.deadline(ctx)
 	defer cancel()
 	outcome, err := metrics.Refused, h.recorded(ctx, s, gated)
 	if err == nil && len(h.store.ForPod(s.Pod.UID)) == 0 {
-		h.edits.sandboxes.begin(s.Pod.UID, s.ID)
+		h.sandboxes.begin(s.Pod.UID, s.ID)
 		return nil, nil, nil
 	}
 	if err == nil {
 		outcome, err = h.admit(ctx, s.Sandbox, container)
 	}
-	h.metrics.Gate(outcome, 1)
+	h.cfg.Metrics.Gate(outcome, 1)
 	if err != nil {
 		h.retryWhenAttached(s.Sandbox)
 		return nil, nil, err
 	}
-	h.edits.sandboxes.begin(s.Pod.UID, s.ID)
+	h.sandboxes.begin(s.Pod.UID, s.ID)
 	return h.withGate(container, s.Sandbox), nil, nil
 }
 
@@ -78,7 +79,7 @@ func (h *hooks) recorded(ctx context.Context, s liveSandbox, gated []string) err
 // lacks returns what a pod lacks whose records do not decide about its containers, and what begins to write
 // them, which is nil if they do.
 func (h *hooks) lacks(s liveSandbox, gated []string) (what string, begin func() *job, err error) {
-	if moved, err := h.preparer.moved.of(s, gated); err != nil {
+	if moved, err := h.preparer.hasMoved(s, gated); err != nil {
 		return "", nil, err
 	} else if moved {
 		return "whose claims were another pod's, lacks their networks", func() *job { return h.takeClaims(s, false) }, nil
@@ -90,7 +91,7 @@ func (h *hooks) lacks(s liveSandbox, gated []string) (what string, begin func() 
 	if err != nil || !live.pending {
 		return "", nil, err
 	}
-	if _, known := h.unclaimed.owner.attaches(); live.static && !known {
+	if _, known := h.owner.attaches(); live.static && !known {
 		return "", nil, nil // the API server may need it
 	}
 	return "which has no claim, lacks the networks of its annotation", func() *job { return h.unclaimed.attach(live, false) }, nil
@@ -106,7 +107,7 @@ func (h *hooks) withGate(container *nri.Container, sandbox attachment.Sandbox) *
 		return nil
 	}
 	adjust := &nri.ContainerAdjustment{}
-	adjust.AddHooks(&nri.Hooks{CreateRuntime: []*nri.Hook{h.gate(lacking, ofPod)}})
+	adjust.AddHooks(&nri.Hooks{CreateRuntime: []*nri.Hook{h.cdi.ContainerGate(lacking, ofPod)}})
 	return adjust
 }
 

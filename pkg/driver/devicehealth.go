@@ -15,9 +15,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/cniexec"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/background"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/hwdevices"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/publish"
 )
 
 const (
@@ -29,30 +27,15 @@ const (
 	healthAgain = 10 * time.Second
 )
 
-// deviceHealth reports the health of the devices that claims have to the kubelet.
-type deviceHealth struct {
-	store    *checkpoint.Store
-	networks *publish.View
-	devices  *hwdevices.View
-	checker  *checker
-	runtime  *runtimeLink
-	started  time.Time
-	// prepared is set when claims were prepared. The kubelet then has their devices' health
-	// when it first writes the pod's status, and need not write it again. If two streams are
-	// open, the one that is about to end may take the signal from the other, which then
-	// reports at its next turn.
-	prepared background.Trigger
-}
-
-// watch reports at once, after every change, and again while nothing changes, until ctx ends.
-func (h *deviceHealth) watch(ctx context.Context, reports chan<- kubeletplugin.DeviceHealthReport) error {
+// watchHealth reports the health of the devices that claims have: at once, after every change, and again while nothing changes, until ctx ends.
+func (p *plugin) watchHealth(ctx context.Context, reports chan<- kubeletplugin.DeviceHealthReport) error {
 	tick := time.NewTicker(healthEvery)
 	defer tick.Stop()
 	var reported []kubeletplugin.DeviceHealth
 	var last time.Time
 	for {
 		now := time.Now()
-		if devices := healthOf(h.store.All(), h.facts(now)); now.Sub(last) >= healthAgain || !slices.Equal(devices, reported) {
+		if devices := healthOf(p.store.All(), p.facts(now)); now.Sub(last) >= healthAgain || !slices.Equal(devices, reported) {
 			select {
 			case reports <- kubeletplugin.DeviceHealthReport{Devices: dated(devices, now)}:
 			case <-ctx.Done():
@@ -62,7 +45,7 @@ func (h *deviceHealth) watch(ctx context.Context, reports chan<- kubeletplugin.D
 		}
 		select {
 		case <-tick.C:
-		case <-h.prepared.C():
+		case <-p.prepared.C():
 		case <-ctx.Done():
 			return nil
 		}
@@ -70,10 +53,10 @@ func (h *deviceHealth) watch(ctx context.Context, reports chan<- kubeletplugin.D
 }
 
 // facts returns what decides the health now.
-func (h *deviceHealth) facts(now time.Time) healthFacts {
+func (p *plugin) facts(now time.Time) healthFacts {
 	return healthFacts{
-		withheld: h.networks.Withheld, device: h.devices.Lookup, check: h.checker.latest,
-		runtimeLost: runtimeLost(h.runtime.state(), h.started, now),
+		withheld: p.networks.View.Withheld, device: p.hardware.View.Lookup, check: p.checker.latest,
+		runtimeLost: runtimeLost(p.runtime.state(), p.started, now),
 	}
 }
 

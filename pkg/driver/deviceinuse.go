@@ -72,19 +72,19 @@ func reservedFor(claim *resourceapi.ResourceClaim, pod attachment.PodRef) bool {
 func (p *preparer) waitForDevices(ctx context.Context, claims []*resourceapi.ResourceClaim) error {
 	check := func() error {
 		for _, claim := range claims {
-			if err := p.unpreparer.release(ctx, claim); err != nil {
+			if err := p.release(ctx, claim); err != nil {
 				return err
 			}
 		}
-		return inUse(claims, p.driverName, p.store.All(), p.store.PendingDELs())
+		return inUse(claims, p.cfg.DriverName, p.store.All(), p.store.PendingDELs())
 	}
 	err := check()
 	if err == nil {
 		return nil
 	}
-	p.sweep() // a sandbox that is gone may still have it
-	p.hastenDELs(func(r checkpoint.Record) bool {
-		return inUse(claims, p.driverName, []checkpoint.Record{r}, nil) != nil
+	p.sweeps.Set() // a sandbox that is gone may still have it
+	p.attacher.PendingDELs.Hasten(func(r checkpoint.Record) bool {
+		return inUse(claims, p.cfg.DriverName, []checkpoint.Record{r}, nil) != nil
 	})
 	over := time.NewTimer(inUseWait)
 	defer over.Stop()

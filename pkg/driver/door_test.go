@@ -120,27 +120,34 @@ func TestHangingPluginDelaysOnlyItsSweep(t *testing.T) {
 	})
 }
 
+// withConf gives the node configurations of the default network, each with a plugin.
+func withConf(t *testing.T, c *Config, plugins ...string) {
+	t.Helper()
+	c.CNIConfDir = "/etc/cni/net.d"
+	dir := filepath.Join(c.HostRoot, c.CNIConfDir)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, plugin := range plugins {
+		conf := fmt.Sprintf(`{"cniVersion":"1.0.0","name":%q,"type":%[1]q}`, plugin)
+		if err := os.WriteFile(filepath.Join(dir, plugin+".conf"), []byte(conf), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestNoGarbageCollectionBesideMultus checks that no plugin is told to release anything while the
 // runtime may call Multus, whose ADD may run.
 func TestNoGarbageCollectionBesideMultus(t *testing.T) {
-	for name, files := range map[string][]string{
-		"Multus":           {"00-multus.conf"},
+	for name, plugins := range map[string][]string{
+		"Multus":           {"multus"},
 		"no configuration": nil,
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, k := attachedDriverWith(t, setup{cfg: func(c *Config) {
-				c.CNIConfDir = "/etc/cni/net.d"
-				dir := filepath.Join(c.HostRoot, c.CNIConfDir)
-				if err := os.MkdirAll(dir, 0o700); err != nil {
-					t.Fatal(err)
-				}
-				for _, f := range files {
-					if err := os.WriteFile(filepath.Join(dir, f), []byte(`{"cniVersion":"1.0.0","name":"multus","type":"multus"}`), 0o600); err != nil {
-						t.Fatal(err)
-					}
-				}
+				withConf(t, c, plugins...)
 			}})
-			d.sweeper.cache.collectGarbage(t.Context())
+			d.sweeper.collectGarbage(t.Context())
 			drivertest.Same(t, "plugins", nil, k.Calls)
 		})
 	}

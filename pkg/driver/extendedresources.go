@@ -69,16 +69,16 @@ func (p *planner) annotated(ctx context.Context, pod attachment.PodRef) ([]attac
 	meta := p.watch.Find(pod)
 	if meta == nil {
 		var err error
-		if meta, err = readPod(ctx, p.metadata, pod); err != nil {
+		if meta, err = readPod(ctx, p.clients.Metadata, pod); err != nil {
 			return nil, reason.Errorf(reason.PodNotRead, "reading pod %s for its networks: %w", pod, err)
 		}
 	}
-	selections, err := attachment.ParseSelections(p.annotation.text(meta.Annotations), pod.Namespace)
+	selections, err := attachment.ParseSelections(p.cfg.networksText(meta.Annotations), pod.Namespace)
 	if err != nil {
 		return nil, fmt.Errorf("pod %s: %w", pod, err)
 	}
 	for _, s := range selections {
-		if err := p.isolation.Allow(pod.Namespace, s.Network); err != nil {
+		if err := p.cfg.Isolation.Allow(pod.Namespace, s.Network); err != nil {
 			return nil, err
 		}
 	}

@@ -27,6 +27,7 @@ import (
 	"github.com/nadra-dev/nadra/internal/metrics"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/events"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/operations"
@@ -82,6 +83,20 @@ type setup struct {
 	checkContainers bool
 	// heldStatus leaves it to the test to write network-status. Otherwise the driver does.
 	heldStatus bool
+	// beside leaves the state directory to another driver.
+	beside bool
+	// loading leaves it to the test to close loaded.
+	loading bool
+}
+
+// noReferences knows no container of a pod.
+func noReferences(context.Context, attachment.PodRef, []*resourceapi.ResourceClaim) (*podReferences, error) {
+	return &podReferences{}, nil
+}
+
+// noPluginDevices knows no device plugin.
+func noPluginDevices(context.Context, attachment.PodRef) (map[string][]string, error) {
+	return nil, nil
 }
 
 // newDriver returns a driver on a node with link lan0 and all plugins but "absent".
@@ -101,19 +116,27 @@ func newDriverWith(t *testing.T, s setup, nads ...*nadv1.NetworkAttachmentDefini
 	cfg := Config{
 		DriverName: "net.nadra.dev", NodeName: "node-1", HostRoot: t.TempDir(), CDIDir: t.TempDir(), KubeletPluginsDir: t.TempDir(),
 		CNIBinDirs: []string{"/opt/cni/bin"}, NADConfDir: "/net.d", Copies: 1,
-		AddTimeout: 30 * time.Second, DelTimeout: 10 * time.Second, Metrics: metrics.NewNode(),
+		HookBudget: time.Hour, AddTimeout: 30 * time.Second, DelTimeout: 10 * time.Second, Metrics: metrics.NewNode(),
 	}
 	pod, _ := objects()
 	clients := Clients{Kube: fake.NewClientset(pod), NetworkStatus: storingAll(), Metadata: nodeClient(t)}
-	env := &environment{
-		store: store, plugins: k, netns: k, defaultNetwork: drivertest.CBR0, isHost: nowhere,
-		nads: newNADCache(t, nads...), links: lan0{}, events: events.NewFake("node-1"),
-	}
 	if s.cfg != nil {
 		s.cfg(&cfg)
 	}
 	if s.clients != nil {
 		s.clients(&clients)
+	}
+	watch, err := newPodWatch(clients.Kube, cfg.DriverName, cfg.NodeName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := &environment{
+		store: store, plugins: k, netns: k, defaultNetwork: drivertest.CBR0, isHost: nowhere, pluginDevices: noPluginDevices,
+		nads: newNADCache(t, nads...), links: lan0{}, events: events.NewFake("node-1"),
+		watch: watch, references: noReferences, drain: drainTime, registrationWait: registrationWait,
+	}
+	if s.checkContainers {
+		env.references = watch.references
 	}
 	if s.env != nil {
 		s.env(env)
@@ -125,12 +148,16 @@ func newDriverWith(t *testing.T, s setup, nads ...*nadv1.NetworkAttachmentDefini
 	for _, n := range nads {
 		d.jobs.proven[networkIn{attachment.NetworkRef{Namespace: n.Namespace, Name: n.Name}, drivertest.Web.Namespace}] = true
 	}
-	close(d.successor.taken)
+	if !s.beside {
+		close(d.successor.taken)
+	}
 	d.owner.seen.Store(true)
 	if err := d.watchPods(); err != nil {
 		t.Fatal(err)
 	}
-	close(d.loaded)
+	if !s.loading {
+		close(d.loaded)
+	}
 	t.Cleanup(func() {
 		d.claimStatus.ShutDown()
 		d.networkStatus.ShutDown()
@@ -139,19 +166,6 @@ func newDriverWith(t *testing.T, s setup, nads ...*nadv1.NetworkAttachmentDefini
 		d.operations.Cancel(errDriverStop)
 		d.background.Cancel(errDriverStop)
 	})
-	if !s.checkContainers {
-		d.preparer.checkContainers = func(context.Context, []*resourceapi.ResourceClaim, [][]attachment.Prepared) error { return nil }
-		d.preparer.moved.references = func(context.Context, attachment.PodRef, []*resourceapi.ResourceClaim) (*podReferences, error) {
-			return &podReferences{}, nil
-		}
-	}
-	d.networkStatus.Late = func(attachment.PodRef, error) {}
-	d.networks.Missing = func(types []string) (out []string) {
-		if slices.Contains(types, "absent") {
-			out = append(out, "absent")
-		}
-		return out
-	}
 	refresh(t, d)
 	d.runtime.connected()
 	if !s.heldStatus {
@@ -194,7 +208,7 @@ func kernelOf(d *Driver) *drivertest.Kernel { return d.operations.Plugins.(*driv
 
 // newHooks returns hooks of a driver that wait as long as that.
 func newHooks(d *Driver, budget time.Duration) *hooks {
-	return &hooks{hookParts: d.nri.hookParts, budget: func() time.Duration { return budget }}
+	return &hooks{nriClient: d.nri, limit: func() time.Duration { return budget + attach.RollbackTime + replyTime }}
 }
 
 // regular returns a container that references the claims of a pod: a CDI device has brought it the gate.
@@ -300,5 +314,5 @@ func objects() (*corev1.Pod, *resourceapi.ResourceClaim) {
 
 // sandboxOf converts NRI's pod on a node without Multus.
 func sandboxOf(pod *nri.PodSandbox, isHost func(string) bool) attachment.Sandbox {
-	return sandboxReader{isHost: isHost}.of(pod)
+	return (&node{environment: &environment{isHost: isHost}}).sandboxOf(pod)
 }

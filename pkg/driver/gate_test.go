@@ -47,7 +47,7 @@ func TestPrepareBringsTheGate(t *testing.T) {
 	if got := results["a-uid"].Devices[0].CDIDeviceIDs; !slices.Equal(got, []string{"net.nadra.dev/gate=a-uid.0"}) {
 		t.Errorf("CDI devices for the kubelet: %v", got)
 	}
-	if err := d.unpreparer.unprepare(t.Context(), "a-uid"); err != nil {
+	if err := d.preparer.unprepare(t.Context(), "a-uid"); err != nil {
 		t.Fatal(err)
 	}
 	if left := devicesIn(t, d.cdi.SpecDir); len(left) != 1 {
@@ -133,7 +133,7 @@ func TestNoGateWithoutItsRecords(t *testing.T) {
 	if err := d.cdi.Write("alone-uid", nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.unpreparer.unprepare(t.Context(), "alone-uid"); err != nil {
+	if err := d.preparer.unprepare(t.Context(), "alone-uid"); err != nil {
 		t.Fatal(err)
 	}
 	if left := devicesIn(t, d.cdi.SpecDir); len(left) > 0 {

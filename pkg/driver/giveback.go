@@ -20,7 +20,7 @@ import (
 // without a claim. It forgets their records, unless the runtime is without Multus.
 func (a *adopter) giveBack(ctx context.Context, without bool) error {
 	errs := []error{a.handOverAll(ctx)}
-	taken, problems, err := a.dir.Taken()
+	taken, problems, err := a.custody.dir.Taken()
 	errs = append(errs, err)
 	for _, s := range taken {
 		errs = append(errs, a.operations.Do(operations.WithPod(ctx, s.Pod), changesHands(s.Pod, s.ID), func(ctx context.Context) error { return a.giveBackOne(ctx, s) }))
@@ -30,7 +30,7 @@ func (a *adopter) giveBack(ctx context.Context, without bool) error {
 		return errors.Join(errs...)
 	}
 	for _, r := range a.store.All() {
-		if r.Adopted && a.dir.Holder(r.Sandbox.ID) == multusstate.Multus {
+		if r.Adopted && a.custody.dir.Holder(r.Sandbox.ID) == multusstate.Multus {
 			errs = append(errs, a.adoptions.Release(r.Pod.UID, r.Sandbox.ID))
 		}
 	}
@@ -55,7 +55,7 @@ func (a *adopter) giveBackOne(ctx context.Context, s multusstate.Sandbox) error 
 		}
 	}
 	failpoint.Reach(failpoint.BeforeReturn)
-	returned, err := a.dir.Return(s.ID)
+	returned, err := a.custody.dir.Return(s.ID)
 	failpoint.Reach(failpoint.AfterReturn)
 	if returned {
 		klog.FromContext(ctx).Info("Gave a sandbox to Multus", "sandbox", s.ID)
@@ -105,14 +105,14 @@ func (a *adopter) handOver(ctx context.Context, pod attachment.PodRef) error {
 	}
 	sandbox := *records[0].Sandbox
 	// Multus has a file of a sandbox that it has attached itself, and to which nadra has added networks.
-	if a.ofMultus(sandbox.ID) || a.hasPendingDEL(sandbox.ID) || !a.attacher.SandboxAlive(records[0]) {
+	if a.custody.ofMultus(sandbox.ID) || a.hasPendingDEL(sandbox.ID) || !a.attacher.SandboxAlive(records[0]) {
 		return nil
 	}
 	s := multusstate.Sandbox{ID: sandbox.ID, Pod: pod, NetNS: sandbox.NetNS}
 	for _, r := range records {
 		s.Attachments = append(s.Attachments, multusstate.Attachment{Attachment: r.Attachment, Result: r.Result})
 	}
-	written, err := a.dir.HandOver(s)
+	written, err := a.custody.dir.HandOver(s)
 	if err != nil || !written {
 		return err
 	}
@@ -126,14 +126,14 @@ func (a *adopter) handOver(ctx context.Context, pod attachment.PodRef) error {
 // forgetEnded removes what is left of taken sandboxes whose attachments are deleted and whose
 // namespaces are gone.
 func (a *adopter) forgetEnded() error {
-	taken, _, err := a.dir.Taken()
+	taken, _, err := a.custody.dir.Taken()
 	errs := []error{err}
 	for _, s := range taken {
 		if a.hasPendingDEL(s.ID) || slices.ContainsFunc(a.store.ForPod(s.Pod.UID), checkpoint.InSandbox(s.ID)) {
 			continue
 		}
 		if a.hasEnded(s) {
-			errs = append(errs, a.dir.Forget(s.ID))
+			errs = append(errs, a.custody.dir.Forget(s.ID))
 		}
 	}
 	return errors.Join(errs...)

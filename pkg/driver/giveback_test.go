@@ -15,7 +15,7 @@ import (
 // attachedByNadra attaches pod solo's sandbox without a claim, on a node on which Multus has been.
 func (n *multusNode) attachedByNadra(t *testing.T) {
 	t.Helper()
-	if err := os.MkdirAll(n.adopter.dir.Multus, 0o700); err != nil {
+	if err := os.MkdirAll(n.custody.dir.Multus, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if err := n.RunPodSandbox(t.Context(), n.pod()); err != nil {
@@ -24,7 +24,7 @@ func (n *multusNode) attachedByNadra(t *testing.T) {
 	if err := n.store.MarkStatusStored(n.store.ForPod("solo-uid")); err != nil {
 		t.Fatal(err)
 	}
-	writeFile(t, filepath.Join(n.adopter.dir.Runtime, "cbr0-"+n.id+"-eth0"),
+	writeFile(t, filepath.Join(n.custody.dir.Runtime, "cbr0-"+n.id+"-eth0"),
 		`{"kind":"cniCacheV1","containerId":"`+n.id+`","ifName":"eth0","networkName":"cbr0","config":"e30=","netns":"/run/netns/x",`+
 			`"cniArgs":[["K8S_POD_NAMESPACE","default"],["K8S_POD_NAME","solo"],["K8S_POD_UID","solo-uid"]]}`)
 	n.held(t, multusstate.Nobody, bothAttached)
@@ -56,12 +56,12 @@ func TestPodWithoutAClaimIsHandedOver(t *testing.T) {
 func TestHandOverWaits(t *testing.T) {
 	for name, change := range map[string]func(*testing.T, *multusNode){
 		"Multus has never been on the node": func(t *testing.T, n *multusNode) {
-			if err := os.RemoveAll(n.adopter.dir.Multus); err != nil {
+			if err := os.RemoveAll(n.custody.dir.Multus); err != nil {
 				t.Fatal(err)
 			}
 		},
 		"the runtime has no entry of eth0": func(t *testing.T, n *multusNode) {
-			if err := os.RemoveAll(n.adopter.dir.Runtime); err != nil {
+			if err := os.RemoveAll(n.custody.dir.Runtime); err != nil {
 				t.Fatal(err)
 			}
 		},
@@ -85,7 +85,7 @@ func TestInterruptedHandOverContinues(t *testing.T) {
 		n.attachedByNadra(t)
 		records := n.store.ForPod("solo-uid")
 		s := multusstate.Sandbox{ID: n.id, Pod: records[0].Pod, NetNS: records[0].Sandbox.NetNS}
-		if written, err := n.adopter.dir.HandOver(s); !written || err != nil {
+		if written, err := n.custody.dir.HandOver(s); !written || err != nil {
 			t.Fatalf("%t, %v", written, err)
 		}
 		if err := n.adopter.giveBackOne(t.Context(), s); err != nil {

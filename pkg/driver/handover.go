@@ -43,17 +43,10 @@ const (
 )
 
 // successor gets the state directory for a driver: at once if it is free, and otherwise from the
-// driver that has it.
+// driver that has it. Its methods call begin once the driver has the directory.
 type successor struct {
-	dir  string
+	*node
 	self succession.Driver
-	// begin does what needs the directory, once the driver has it, and starts what then runs. tryBegin returns the
-	// error with which begin would fail; the other driver goes on meanwhile.
-	begin    func(ctx context.Context, start func(func() error)) error
-	tryBegin func() error
-	// fail ends the driver.
-	fail func(error)
-
 	lock *succession.Lock
 	// taken is closed when the driver has the directory and begin has returned.
 	taken chan struct{}
@@ -74,11 +67,8 @@ type waiting struct {
 }
 
 // newSuccessor returns a successor that has not tried yet.
-func newSuccessor(
-	cfg Config, begin func(ctx context.Context, start func(func() error)) error, tryBegin func() error, fail func(error),
-) *successor {
-	self := succession.Driver{PodUID: cfg.PodUID, Program: version.Get().Version}
-	s := &successor{dir: cfg.StateDir, self: self, begin: begin, tryBegin: tryBegin, fail: fail, taken: make(chan struct{})}
+func newSuccessor(n *node) *successor {
+	s := &successor{node: n, self: succession.Driver{PodUID: n.cfg.PodUID, Program: version.Get().Version}, taken: make(chan struct{})}
 	s.wait("the driver is being started", false)
 	return s
 }
@@ -89,8 +79,8 @@ func (s *successor) wait(reason string, ready bool) { s.waiting.Store(&waiting{r
 func (s *successor) has() bool { return isClosed(s.taken) }
 
 // try takes the directory if it is free, and reports whether the driver has it.
-func (s *successor) try(ctx context.Context, start func(func() error)) (bool, error) {
-	lock, err := succession.TryLock(s.dir)
+func (s *successor) try(ctx context.Context, begin func(context.Context) error) (bool, error) {
+	lock, err := succession.TryLock(s.cfg.StateDir)
 	if errors.Is(err, succession.ErrHeld) {
 		return false, nil
 	}
@@ -101,7 +91,7 @@ func (s *successor) try(ctx context.Context, start func(func() error)) (bool, er
 	if err := s.record(); err != nil {
 		return false, err
 	}
-	if err := s.begin(ctx, start); err != nil {
+	if err := begin(ctx); err != nil {
 		return false, err
 	}
 	close(s.taken)
@@ -114,12 +104,12 @@ func (s *successor) record() error {
 	if err != nil {
 		return err
 	}
-	return record.Write(s.dir)
+	return record.Write(s.cfg.StateDir)
 }
 
 // nextRecord returns the record of the directory once the driver has it.
 func (s *successor) nextRecord() (succession.Record, error) {
-	before, err := succession.ReadRecord(s.dir)
+	before, err := succession.ReadRecord(s.cfg.StateDir)
 	if err != nil {
 		return succession.Record{}, err
 	}
@@ -131,7 +121,7 @@ func (s *successor) nextRecord() (succession.Record, error) {
 func (s *successor) rehearse() error {
 	record, err := s.nextRecord()
 	if err == nil {
-		err = record.Try(s.dir)
+		err = record.Try(s.cfg.StateDir)
 	}
 	if err == nil {
 		err = s.tryBegin()
@@ -150,13 +140,13 @@ func (s *successor) release() {
 }
 
 // await takes the directory as soon as it is free.
-func (s *successor) await(ctx context.Context, start func(func() error)) error {
+func (s *successor) await(ctx context.Context, begin func(context.Context) error) error {
 	for !s.has() {
-		if had, err := s.try(ctx, start); had || err != nil {
+		if had, err := s.try(ctx, begin); had || err != nil {
 			return err
 		}
 		if !background.Sleep(ctx, lockPoll) {
-			return fmt.Errorf("waiting for the driver that uses %s: %w", s.dir, context.Cause(ctx))
+			return fmt.Errorf("waiting for the driver that uses %s: %w", s.cfg.StateDir, context.Cause(ctx))
 		}
 	}
 	return nil
@@ -165,12 +155,12 @@ func (s *successor) await(ctx context.Context, start func(func() error)) error {
 // canAsk waits until the driver that has the directory agrees to be asked, and reports whether it
 // does. It returns false if that driver has superseded this one, has no socket, or does not answer,
 // and if this driver has the directory, because it became free meanwhile.
-func (s *successor) canAsk(ctx context.Context, start func(func() error)) (bool, error) {
+func (s *successor) canAsk(ctx context.Context, begin func(context.Context) error) (bool, error) {
 	if s.self.PodUID == "" {
 		s.wait("another driver uses the state directory; this one has no --pod-uid, and waits until it ends", false)
 		return false, nil
 	}
-	record, err := succession.ReadRecord(s.dir)
+	record, err := succession.ReadRecord(s.cfg.StateDir)
 	if err != nil {
 		return false, err
 	}
@@ -184,7 +174,7 @@ func (s *successor) canAsk(ctx context.Context, start func(func() error)) (bool,
 		return false, nil
 	}
 	for began := time.Now(); ; {
-		if had, err := s.try(ctx, start); had || err != nil {
+		if had, err := s.try(ctx, begin); had || err != nil {
 			return false, err
 		}
 		pause := helloPause
@@ -212,7 +202,7 @@ func (s *successor) canAsk(ctx context.Context, start func(func() error)) (bool,
 func (s *successor) ask(ctx context.Context, manner succession.Manner, within time.Duration) (succession.Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, within+helloPause)
 	defer cancel()
-	return succession.Ask(ctx, s.dir, succession.Request{By: s.self, Manner: manner, Within: within})
+	return succession.Ask(ctx, s.cfg.StateDir, succession.Request{By: s.self, Manner: manner, Within: within})
 }
 
 // handOver makes the other driver hand over within a time, and returns when this driver has the
@@ -324,7 +314,7 @@ func (d *Driver) busy() string {
 	if n := d.networkStatus.Queue(time.Now()).Length; n > 0 {
 		return fmt.Sprintf("it writes the network-status of %d pods", n)
 	}
-	if n := d.calls.close(); n > 0 {
+	if n := d.plugin.calls.close(); n > 0 {
 		return fmt.Sprintf("it answers %d calls of the kubelet", n)
 	}
 	return ""

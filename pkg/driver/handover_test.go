@@ -14,6 +14,7 @@ import (
 
 	nri "github.com/containerd/nri/pkg/api"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
@@ -22,7 +23,7 @@ import (
 )
 
 // serves waits until a driver has the state directory and is connected to the runtime.
-func (n *node) serves(t *testing.T) {
+func (n *running) serves(t *testing.T) {
 	t.Helper()
 	become(t, func() error {
 		if !n.successor.has() || !n.Driver.runtime.state().up {
@@ -33,7 +34,7 @@ func (n *node) serves(t *testing.T) {
 }
 
 // endsBy waits until a driver has ended because it has handed over.
-func (n *node) endsBy(t *testing.T) {
+func (n *running) endsBy(t *testing.T) {
 	t.Helper()
 	select {
 	case err := <-n.ended:
@@ -46,7 +47,7 @@ func (n *node) endsBy(t *testing.T) {
 }
 
 // ends waits until a driver has ended, and returns why.
-func (n *node) ends(t *testing.T) error {
+func (n *running) ends(t *testing.T) error {
 	t.Helper()
 	select {
 	case err := <-n.ended:
@@ -59,7 +60,7 @@ func (n *node) ends(t *testing.T) error {
 }
 
 // goesOn fails the test if a driver has ended.
-func (n *node) goesOn(t *testing.T) {
+func (n *running) goesOn(t *testing.T) {
 	t.Helper()
 	select {
 	case err := <-n.ended:
@@ -114,7 +115,7 @@ func TestHandOver(t *testing.T) {
 }
 
 // isClosedOrRead reports whether a driver has read everything that it can without the directory.
-func isClosedOrRead(n *node) bool {
+func isClosedOrRead(n *running) bool {
 	return n.nadsRead.Load() && n.successor.waiting.Load().reason != "the driver is being started"
 }
 
@@ -235,7 +236,7 @@ func TestBrokenSuccessor(t *testing.T) {
 				}
 			}
 			for range 20 {
-				second := &node{k: first.k, runtime: first.runtime}
+				second := &running{k: first.k, runtime: first.runtime}
 				second.run(t, cfg, first.clients)
 				first.prepare(t, c)
 				if err := first.runSandbox(t, podNo(1)); err != nil {
@@ -314,7 +315,7 @@ func TestBrokenSuccessorOfOneThatCannotHandOver(t *testing.T) {
 	cfg := first.cfg
 	cfg.PodUID = "second"
 	cfg.KubeletRegistryDir += "-missing"
-	second := &node{k: first.k, runtime: first.runtime}
+	second := &running{k: first.k, runtime: first.runtime}
 	second.run(t, cfg, first.clients)
 	if err := second.ends(t); err == nil || second.successor.waiting.Load().ready {
 		t.Errorf("it ends by %v, and was %+v", err, second.successor.waiting.Load())
@@ -353,22 +354,38 @@ func TestDriverThatNeverIsQuiet(t *testing.T) {
 			return succession.Answer{HandsOver: r.Manner == succession.Now, Reason: "it runs 1 operations on pods"}
 		})
 	}()
-	var broken, failed error
-	begin := func(context.Context, func(func() error)) error { return nil }
-	s := newSuccessor(Config{StateDir: dir, PodUID: "second"}, begin, func() error { return broken }, func(err error) { failed = err })
+	cfg := Config{
+		StateDir: dir, PodUID: "second", DriverName: "net.nadra.dev", CDIDir: t.TempDir(), GateBinary: filepath.Join(t.TempDir(), "nadra-gate"),
+		KubeletPluginsDir: t.TempDir(), KubeletRegistryDir: t.TempDir(),
+	}
+	if err := os.WriteFile(cfg.GateBinary, nil, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	n, err := newNode(t.Context(), cfg, Clients{Kube: fake.NewClientset(), Metadata: nodeClient(t)}, &environment{store: checkpoint.New(dir, "boot-1")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(n.claimStatus.ShutDown)
+	begin := func(context.Context) error { return nil }
+	s := newSuccessor(n)
 	become(t, func() error {
-		if can, err := s.canAsk(t.Context(), nil); err != nil || !can {
+		if can, err := s.canAsk(t.Context(), begin); err != nil || !can {
 			return fmt.Errorf("it cannot be asked: %w", err)
 		}
 		return nil
 	})
-	broken = errors.New("the other driver has written a record of a later version")
-	if err := s.handOver(t.Context(), tolerant); !errors.Is(err, broken) || !errors.Is(failed, broken) || len(manners) > 0 {
-		t.Fatalf("a driver that cannot take over any more asks %q (%v), and ends by %v", manners, err, failed)
+	later := filepath.Join(dir, "claims", "x.json")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(later), 0o700), os.WriteFile(later, []byte(`{"version":9}`), 0o600)); err != nil {
+		t.Fatal(err)
 	}
-	broken = nil
+	drivertest.WantReason(t, s.handOver(t.Context(), tolerant), reason.StateOfLaterVersion)
+	drivertest.WantReason(t, <-n.failed, reason.StateOfLaterVersion)
+	drivertest.Same(t, "asked by a driver that cannot take over any more", nil, manners)
+	if err := os.Remove(later); err != nil {
+		t.Fatal(err)
+	}
 	awaited := make(chan error, 1)
-	go func() { awaited <- s.await(t.Context(), nil) }()
+	go func() { awaited <- s.await(t.Context(), begin) }()
 	for range quietTries {
 		if err := s.handOver(t.Context(), tolerant); err == nil {
 			t.Fatal("it hands over")
@@ -447,7 +464,7 @@ func TestHandOverWaitsForTheKubelet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDriver(t, nad("blue", blueConf))
 		d.runtime.lost(errors.New("the runtime is restarted")) // Prepare waits for it
-		p := measuredPlugin{d.plugin, d.cfg.Metrics, &d.calls}
+		p := d.plugin
 		prepared := make(chan error, 1)
 		go func() {
 			results, err := p.PrepareResourceClaims(t.Context(), []*resourceapi.ResourceClaim{claim("a", "blue")})

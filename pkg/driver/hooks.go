@@ -15,45 +15,23 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/claimstatus"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/networkstatus"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/operations"
 )
-
-// hookParts has the parts that hooks need.
-type hookParts struct {
-	store         *checkpoint.Store
-	attacher      *attach.Attacher
-	jobs          *attachJobs
-	detacher      *detacher
-	networkStatus *networkstatus.Writer
-	claimStatus   *claimstatus.Writer
-	watch         *podWatch
-	runtime       *runtimeLink
-	checker       *checker
-	sweeper       *sweeper
-	unclaimed     *unclaimedPods
-	preparer      *preparer
-	edits         *podEdits
-	retrigger     *podRetrigger
-	// waits is what the hooks of all pods together may wait.
-	waits     *waitAllowance
-	metrics   *metrics.Node
-	sandboxes sandboxReader
-	// gate returns the hook that holds a container for the networks of these claims, or of a pod
-	// without a claim.
-	gate func(claims []string, ofPod []checkpoint.Record) *nri.Hook
-	// deviceMetadata is true if containers get files about their devices.
-	deviceMetadata bool
-}
 
 // hooks has the methods that the container runtime calls. NRI derives the subscription from
 // the methods, and every event costs every pod of the node a call, so there are no others.
 type hooks struct {
-	hookParts
-	// budget returns how long a hook may wait. All events of the node wait with it.
-	budget func() time.Duration
+	*nriClient
+	// limit returns the runtime's limit for a request, which is known once it has connected.
+	limit func() time.Duration
+}
+
+// budget returns how long a hook may wait. All events of the node wait with it.
+func (h *hooks) budget() time.Duration { return hookBudget(h.cfg.HookBudget, h.limit()) }
+
+// done measures a call that has returned.
+func (h *hooks) done(event string, started time.Time) {
+	h.cfg.Metrics.Hooked(event, time.Since(started), h.limit())
 }
 
 // Configure records the runtime's name. It is called once after every connection, before
@@ -69,12 +47,13 @@ func (h *hooks) Configure(_ context.Context, _, runtime, _ string) (nri.EventMas
 // annotation, or is refused. One with claims gets what edits of the annotation have made of its
 // networks.
 func (h *hooks) RunPodSandbox(ctx context.Context, pod *nri.PodSandbox) error {
+	defer h.done(metrics.RunPodSandbox, time.Now())
 	defer failpoint.Soon(failpoint.AfterSandboxRun)
 	defer failpoint.Reach(failpoint.BeforeSandboxRun)
 	ctx, cancel := h.deadline(ctx)
 	defer cancel()
-	s := h.sandboxes.live(pod)
-	if _, err := h.preparer.moved.of(s, nil); err != nil {
+	s := h.liveOf(pod)
+	if _, err := h.preparer.hasMoved(s, nil); err != nil {
 		received(ctx, h, h.watch.seen(ctx, s.Pod))
 	}
 	j, err := h.begin(s)
@@ -89,7 +68,7 @@ func (h *hooks) RunPodSandbox(ctx context.Context, pod *nri.PodSandbox) error {
 
 // begin begins to attach a new sandbox. It returns nil if there is nothing to attach.
 func (h *hooks) begin(s liveSandbox) (*job, error) {
-	switch moved, err := h.preparer.moved.of(s, nil); {
+	switch moved, err := h.preparer.hasMoved(s, nil); {
 	case err != nil:
 		return nil, err
 	case moved:
@@ -142,7 +121,7 @@ func (h *hooks) await(ctx context.Context, j *job) error {
 // such a pod's containers are not created before. Neither are those that get files about their devices:
 // a container does not see what is written to these after it was created.
 func (h *hooks) gateMayHold(pod attachment.PodRef) bool {
-	return h.watch.restarts(pod) && !h.deviceMetadata
+	return h.watch.restarts(pod) && !h.cfg.DeviceMetadata
 }
 
 // deadline returns the context of one hook, which ends when the hook must answer.
@@ -173,6 +152,7 @@ func received[T any](ctx context.Context, h *hooks, c <-chan T) (value T, ok boo
 
 // StopPodSandbox detaches the pod's networks while its namespace exists.
 func (h *hooks) StopPodSandbox(ctx context.Context, pod *nri.PodSandbox) error {
+	defer h.done(metrics.StopPodSandbox, time.Now())
 	defer failpoint.Soon(failpoint.AfterSandboxStop)
 	defer failpoint.Reach(failpoint.BeforeSandboxStop)
 	return h.detach(ctx, pod)
@@ -180,6 +160,7 @@ func (h *hooks) StopPodSandbox(ctx context.Context, pod *nri.PodSandbox) error {
 
 // RemovePodSandbox detaches what is still attached: StopPodSandbox may not have been called.
 func (h *hooks) RemovePodSandbox(ctx context.Context, pod *nri.PodSandbox) error {
+	defer h.done(metrics.RemovePodSandbox, time.Now())
 	defer failpoint.Soon(failpoint.AfterSandboxRemove)
 	defer failpoint.Reach(failpoint.BeforeSandboxRemove)
 	return h.detach(ctx, pod)
@@ -194,13 +175,13 @@ func (h *hooks) detach(ctx context.Context, pod *nri.PodSandbox) error {
 	if !attaching && !changing && !slices.ContainsFunc(h.store.ForPod(pod.GetUid()), checkpoint.InSandbox(pod.GetId())) {
 		return nil
 	}
-	sandbox := h.sandboxes.of(pod)
-	done := h.detacher.detachSandbox(sandbox)
+	sandbox := h.sandboxOf(pod)
+	done := h.detachSandbox(sandbox)
 	err, ok := received(ctx, h, done)
 	if !ok {
 		log := klog.FromContext(operations.WithPod(ctx, sandbox.Pod)).WithValues("sandbox", sandbox.ID)
 		log.Info("Detaching continues")
-		h.detacher.operations.Go(func(context.Context) {
+		h.operations.Go(func(context.Context) {
 			if err := <-done; err != nil {
 				log.Error(err, "Detaching failed; it is tried again")
 			}
@@ -209,45 +190,27 @@ func (h *hooks) detach(ctx context.Context, pod *nri.PodSandbox) error {
 	return err
 }
 
-// networksReader reads the annotation by which pods request networks of nadra.
-type networksReader struct{ besideMultus bool }
-
-// text returns the annotation's value.
-func (r networksReader) text(annotations map[string]string) string {
-	if r.besideMultus {
-		return annotations[attachment.OwnNetworksAnnotation]
-	}
-	return attachment.NetworksText(annotations)
+// liveOf converts NRI's pod for liveSandboxes.
+func (n *node) liveOf(pod *nri.PodSandbox) liveSandbox {
+	return liveSandbox{Sandbox: n.sandboxOf(pod), static: isStatic(pod), annotation: attachment.NetworksKey(pod.GetAnnotations()), launcher: attachment.IsLauncher(pod.GetLabels())}
 }
 
-// sandboxReader converts NRI's pods.
-type sandboxReader struct {
-	networksReader
-	// isHost reports whether the network namespace at a path is the host's.
-	isHost func(netns string) bool
-}
-
-// live converts NRI's pod for liveSandboxes.
-func (r sandboxReader) live(pod *nri.PodSandbox) liveSandbox {
-	return liveSandbox{Sandbox: r.of(pod), static: isStatic(pod), annotation: attachment.NetworksKey(pod.GetAnnotations()), launcher: attachment.IsLauncher(pod.GetLabels())}
-}
-
-// of converts NRI's pod, whose annotations are those of the time when the sandbox was made. The sandbox
+// sandboxOf converts NRI's pod, whose annotations are those of the time when the sandbox was made. The sandbox
 // of a pod with the host's network has no namespace, whatever the runtime reports: containerd
 // reports none, CRI-O a path at which isHost finds the host's. Of an annotation beyond the limit it
 // keeps as much as refuses it.
-func (r sandboxReader) of(pod *nri.PodSandbox) attachment.Sandbox {
+func (n *node) sandboxOf(pod *nri.PodSandbox) attachment.Sandbox {
 	s := attachment.Sandbox{
 		ID:  pod.GetId(),
 		Pod: attachment.PodRef{Namespace: pod.GetNamespace(), Name: pod.GetName(), UID: pod.GetUid()},
 		IPs: pod.GetIps(),
 	}
-	networks := v1alpha1.Cut(r.text(pod.GetAnnotations()), v1alpha1.MaxAnnotation)
+	networks := v1alpha1.Cut(n.cfg.networksText(pod.GetAnnotations()), v1alpha1.MaxAnnotation)
 	s.Networks = &networks
 	namespaces := pod.GetLinux().GetNamespaces()
 	s.Unspecified = len(namespaces) == 0
 	for _, ns := range namespaces {
-		if ns.GetType() == "network" && !r.isHost(ns.GetPath()) {
+		if ns.GetType() == "network" && !n.isHost(ns.GetPath()) {
 			s.NetNS = ns.GetPath()
 		}
 	}

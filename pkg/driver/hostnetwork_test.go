@@ -49,7 +49,7 @@ func TestHostNetworkPodIsNotAttached(t *testing.T) {
 		drivertest.WantReason(t, err, reason.HostNetwork, "pod default/web ")
 		drivertest.Same(t, "plugins", nil, kernelOf(d).Calls)
 		drivertest.Same(t, "phases", map[string]checkpoint.Phase{"net1": checkpoint.Prepared}, drivertest.Phases(d.store))
-		drivertest.Same(t, "sandboxes to attach", 0, len(h.live([]*nri.PodSandbox{pod})))
+		drivertest.Same(t, "sandboxes to attach", 0, len(h.attachable([]*nri.PodSandbox{pod})))
 	}
 }
 
@@ -71,11 +71,11 @@ func TestDeviceOfAHostNetworkPod(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.operations.Wait()
-	drivertest.WantReason(t, d.unpreparer.unprepare(t.Context(), "c-uid"), reason.DELUnfinished, "sandbox-1")
+	drivertest.WantReason(t, d.preparer.unprepare(t.Context(), "c-uid"), reason.DELUnfinished, "sandbox-1")
 	if err := h.StopPodSandbox(t.Context(), pod); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.unpreparer.unprepare(t.Context(), "c-uid"); err != nil {
+	if err := d.preparer.unprepare(t.Context(), "c-uid"); err != nil {
 		t.Errorf("after the sandbox was stopped: %v", err)
 	}
 }

@@ -19,9 +19,8 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/nadra-dev/nadra/internal/failpoint"
-	"github.com/nadra-dev/nadra/internal/metrics"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/slicewriter"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/background"
 )
 
 const (
@@ -36,42 +35,54 @@ const (
 
 // plugin answers the kubelet, by way of the kubeletplugin helper.
 type plugin struct {
-	// loaded is closed when the driver has read what its answers depend on. retry makes the
-	// kubelet try again the pod of a Prepare whose time was over before that.
-	loaded     <-chan struct{}
-	retry      func()
-	preparer   *preparer
-	unpreparer *unpreparer
-	runtime    *runtimeLink
-	report     *reporter
-	health     *deviceHealth
-	metadata   *metadataFiles
-	slices     *slicewriter.Tracker
-	nriSocket  string
-	// featuresDropped makes the publishers do without features of the API server.
-	featuresDropped func([]string) bool
-	// fail ends the driver.
-	fail func(error)
+	*parts
+	*publishers
+	// prepared is set when claims were prepared. The kubelet then has their devices' health
+	// when it first writes the pod's status, and need not write it again. If two streams are
+	// open, the one that is about to end may take the signal from the other, which then
+	// reports at its next turn.
+	prepared background.Trigger
+	calls    kubeletCalls
 }
 
-var _ kubeletplugin.DRAPlugin = plugin{}
+var _ kubeletplugin.DRAPlugin = (*plugin)(nil)
 
-// PrepareResourceClaims resolves the claims of one pod against the present NADs and records
+// PrepareResourceClaims prepares the claims of one pod, and measures how long the kubelet waits. An error of the call
+// counts for all claims.
+func (p *plugin) PrepareResourceClaims(ctx context.Context, claims []*resourceapi.ResourceClaim) (map[types.UID]kubeletplugin.PrepareResult, error) {
+	end, err := p.calls.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	started := time.Now()
+	results, err := p.prepare(ctx, claims)
+	failed := 0
+	for _, claim := range claims {
+		if err != nil || results[claim.UID].Err != nil {
+			failed++
+		}
+	}
+	p.cfg.Metrics.Prepared(len(claims), failed, time.Since(started))
+	return results, err
+}
+
+// prepare resolves the claims of one pod against the present NADs and records
 // everything that the sandbox hook will need, and the gate that refers to it. It changes
 // nothing else on the node, and a failure leaves nothing behind. It prepares all claims of
 // the pod or none. A repeated call gives the same answer.
-func (p plugin) PrepareResourceClaims(ctx context.Context, claims []*resourceapi.ResourceClaim) (map[types.UID]kubeletplugin.PrepareResult, error) {
+func (p *plugin) prepare(ctx context.Context, claims []*resourceapi.ResourceClaim) (map[types.UID]kubeletplugin.PrepareResult, error) {
 	defer failpoint.Soon(failpoint.AfterPrepared)
 	defer failpoint.Reach(failpoint.BeforePrepared)
 	if err := p.waitForLoad(ctx); err != nil {
-		p.retry()
+		p.retrigger.registered.Set() // so that the kubelet tries the pod again
 		return nil, err
 	}
 	if err := p.waitForRuntime(ctx); err != nil {
 		return nil, err
 	}
 	failed := p.preparer.prepare(ctx, claims)
-	p.health.prepared.Set()
+	p.prepared.Set()
 	results := map[types.UID]kubeletplugin.PrepareResult{}
 	for _, claim := range claims {
 		if err := failed[claim.UID]; err != nil {
@@ -79,14 +90,33 @@ func (p plugin) PrepareResourceClaims(ctx context.Context, claims []*resourceapi
 			results[claim.UID] = kubeletplugin.PrepareResult{Err: err}
 			continue
 		}
-		results[claim.UID] = kubeletplugin.PrepareResult{Devices: p.metadata.kubeletDevices(p.preparer.store.ForClaim(string(claim.UID)))}
+		results[claim.UID] = kubeletplugin.PrepareResult{Devices: p.cfg.kubeletDevices(p.store.ForClaim(string(claim.UID)))}
 	}
 	return results, nil
 }
 
-// UnprepareResourceClaims runs the DELs that are left and then removes the records. It uses
+// UnprepareResourceClaims unprepares claims, and measures the call.
+func (p *plugin) UnprepareResourceClaims(ctx context.Context, claims []kubeletplugin.NamespacedObject) (map[types.UID]error, error) {
+	end, err := p.calls.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	started := time.Now()
+	results, err := p.unprepare(ctx, claims)
+	failed := 0
+	for _, claim := range claims {
+		if err != nil || results[claim.UID] != nil {
+			failed++
+		}
+	}
+	p.cfg.Metrics.Unprepared(len(claims), failed, time.Since(started))
+	return results, err
+}
+
+// unprepare runs the DELs that are left and then removes the records. It uses
 // only what is on this node: the claims may be gone.
-func (p plugin) UnprepareResourceClaims(ctx context.Context, claims []kubeletplugin.NamespacedObject) (map[types.UID]error, error) {
+func (p *plugin) unprepare(ctx context.Context, claims []kubeletplugin.NamespacedObject) (map[types.UID]error, error) {
 	defer failpoint.Soon(failpoint.AfterUnprepared)
 	defer failpoint.Reach(failpoint.BeforeUnprepared)
 	if err := p.waitForLoad(ctx); err != nil {
@@ -96,23 +126,23 @@ func (p plugin) UnprepareResourceClaims(ctx context.Context, claims []kubeletplu
 	defer cancel()
 	results := map[types.UID]error{}
 	for _, claim := range claims {
-		results[claim.UID] = p.unpreparer.unprepare(ctx, string(claim.UID))
+		results[claim.UID] = p.preparer.unprepare(ctx, string(claim.UID))
 	}
 	return results, nil
 }
 
 // WatchHealthStatus reports the health of devices to the kubelet (KEP-4680).
-func (p plugin) WatchHealthStatus(ctx context.Context, reports chan<- kubeletplugin.DeviceHealthReport) error {
+func (p *plugin) WatchHealthStatus(ctx context.Context, reports chan<- kubeletplugin.DeviceHealthReport) error {
 	if err := p.waitForLoad(ctx); err != nil {
 		return err
 	}
-	return p.health.watch(ctx, reports)
+	return p.watchHealth(ctx, reports)
 }
 
 // HandleError handles errors in the background, mostly of publishing.
-func (p plugin) HandleError(ctx context.Context, err error, msg string) {
+func (p *plugin) HandleError(ctx context.Context, err error, msg string) {
 	var dropped *resourceslice.DroppedFieldsError
-	if errors.As(err, &dropped) && p.featuresDropped(dropped.DisabledFeatures()) {
+	if errors.As(err, &dropped) && p.features.dropped(dropped.DisabledFeatures()) {
 		klog.FromContext(ctx).Info("The API server dropped fields of the slices; publishing without them", "features", dropped.DisabledFeatures())
 		return
 	}
@@ -129,7 +159,7 @@ func (p plugin) HandleError(ctx context.Context, err error, msg string) {
 // waitForLoad delays a call until the driver has read the networks and its node. The driver
 // registers before that: the kubelet fails the pods that it starts meanwhile, and tries them
 // again only after 60–90 s.
-func (p plugin) waitForLoad(ctx context.Context) error {
+func (p *plugin) waitForLoad(ctx context.Context) error {
 	select {
 	case <-p.loaded:
 		return nil
@@ -140,12 +170,12 @@ func (p plugin) waitForLoad(ctx context.Context) error {
 
 // waitForRuntime delays Prepare until the runtime calls the hooks: a pod that is prepared
 // without them would start without its networks.
-func (p plugin) waitForRuntime(ctx context.Context) error {
+func (p *plugin) waitForRuntime(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, runtimeWait)
 	defer cancel()
 	if err := p.runtime.wait(ctx); err != nil {
 		return reason.Errorf(reason.RuntimeNotConnected, "the container runtime has not connected nadra's NRI plugin on %s: "+
-			"enable NRI in the runtime's configuration: %w", p.nriSocket, err)
+			"enable NRI in the runtime's configuration: %w", p.cfg.NRISocket, err)
 	}
 	return nil
 }
@@ -165,7 +195,7 @@ func (d *Driver) startKubeletPlugin(ctx context.Context) (*kubeletplugin.Helper,
 		return nil, err
 	}
 	registrar, service := socketNames(d.cfg.DriverName, d.started)
-	helper, err := kubeletplugin.Start(ctx, measuredPlugin{d.plugin, d.cfg.Metrics, &d.calls}, append(metadataOptions(d.cfg),
+	helper, err := kubeletplugin.Start(ctx, d.plugin, append(metadataOptions(d.cfg),
 		kubeletplugin.DriverName(d.cfg.DriverName),
 		kubeletplugin.KubeClient(d.clients.Kube),
 		kubeletplugin.NodeName(d.cfg.NodeName),
@@ -186,11 +216,11 @@ func (d *Driver) startKubeletPlugin(ctx context.Context) (*kubeletplugin.Helper,
 
 // makeSocketDirs makes the plugin directory. It returns an error if the driver cannot make sockets in it, or in
 // the kubelet's registration directory.
-func (d *Driver) makeSocketDirs() error {
-	if err := os.MkdirAll(d.cfg.pluginDir(), 0o750); err != nil {
+func (n *node) makeSocketDirs() error {
+	if err := os.MkdirAll(n.cfg.pluginDir(), 0o750); err != nil {
 		return fmt.Errorf("making the plugin directory: %w", err)
 	}
-	for _, dir := range []string{d.cfg.pluginDir(), d.cfg.KubeletRegistryDir} {
+	for _, dir := range []string{n.cfg.pluginDir(), n.cfg.KubeletRegistryDir} {
 		if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil {
 			return fmt.Errorf("making sockets in %s: %w", dir, err)
 		}
@@ -226,50 +256,4 @@ func (d *Driver) removeStaleSockets() error {
 		}
 	}
 	return nil
-}
-
-// measuredPlugin measures how long the kubelet waits, and counts its calls.
-type measuredPlugin struct {
-	plugin
-	metrics *metrics.Node
-	calls   *kubeletCalls
-}
-
-// PrepareResourceClaims calls the plugin and measures the call. An error of the call counts for
-// all claims.
-func (m measuredPlugin) PrepareResourceClaims(ctx context.Context, claims []*resourceapi.ResourceClaim) (map[types.UID]kubeletplugin.PrepareResult, error) {
-	end, err := m.calls.begin(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer end()
-	started := time.Now()
-	results, err := m.plugin.PrepareResourceClaims(ctx, claims)
-	failed := 0
-	for _, claim := range claims {
-		if err != nil || results[claim.UID].Err != nil {
-			failed++
-		}
-	}
-	m.metrics.Prepared(len(claims), failed, time.Since(started))
-	return results, err
-}
-
-// UnprepareResourceClaims calls the plugin and measures the call.
-func (m measuredPlugin) UnprepareResourceClaims(ctx context.Context, claims []kubeletplugin.NamespacedObject) (map[types.UID]error, error) {
-	end, err := m.calls.begin(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer end()
-	started := time.Now()
-	results, err := m.plugin.UnprepareResourceClaims(ctx, claims)
-	failed := 0
-	for _, claim := range claims {
-		if err != nil || results[claim.UID] != nil {
-			failed++
-		}
-	}
-	m.metrics.Unprepared(len(claims), failed, time.Since(started))
-	return results, err
 }

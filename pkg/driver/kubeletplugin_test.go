@@ -55,9 +55,7 @@ func TestRemoveStaleSockets(t *testing.T) {
 // networks, and that a call which ends before makes the kubelet try its pod again.
 func TestCallsWaitForLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDriver(t, nad("blue", blueConf))
-		loaded := make(chan struct{})
-		d.plugin.loaded = loaded
+		d := newDriverWith(t, setup{loading: true}, nad("blue", blueConf))
 
 		ctx, cancel := context.WithTimeout(t.Context(), 45*time.Second)
 		defer cancel()
@@ -80,7 +78,7 @@ func TestCallsWaitForLoad(t *testing.T) {
 		if len(answered) > 0 {
 			t.Fatalf("an answer before the networks were read: %v", <-answered)
 		}
-		close(loaded)
+		close(d.loaded)
 		if err := <-answered; err != nil {
 			t.Error(err)
 		}

@@ -87,7 +87,7 @@ func (w *world) RunPodSandbox(ctx context.Context, pod *nri.PodSandbox) error {
 }
 
 // refill makes the allowance of all hooks full.
-func (w *world) refill() { *w.waits = waitAllowance{} }
+func (w *world) refill() { w.waits.spend(-time.Hour) }
 
 func (w *world) phases() map[string]checkpoint.Phase { return drivertest.Phases(w.store) }
 
@@ -408,11 +408,11 @@ func TestBrokenDelIsDeferred(t *testing.T) {
 		w.k.Fail("DEL net2", errors.New("daemon is down"))
 		drivertest.WantReason(t, w.StopPodSandbox(t.Context(), podNo(1)), reason.DELUnfinished, "daemon is down")
 		w.k.End(drivertest.SandboxNo(1))
-		drivertest.WantReason(t, w.unpreparer.unprepare(t.Context(), "a-uid"), reason.DELFailed, "daemon is down")
-		drivertest.WantReason(t, w.unpreparer.unprepare(t.Context(), "a-uid"), reason.DELFailed, "daemon is down")
+		drivertest.WantReason(t, w.preparer.unprepare(t.Context(), "a-uid"), reason.DELFailed, "daemon is down")
+		drivertest.WantReason(t, w.preparer.unprepare(t.Context(), "a-uid"), reason.DELFailed, "daemon is down")
 		drivertest.Same(t, "pending DELs so far", 0, len(w.store.PendingDELs()))
 		time.Sleep(20 * time.Second)
-		if err := w.unpreparer.unprepare(t.Context(), "a-uid"); err != nil {
+		if err := w.preparer.unprepare(t.Context(), "a-uid"); err != nil {
 			t.Errorf("the pod cannot go: %v", err)
 		}
 		drivertest.Same(t, "records", nil, w.store.All())
@@ -459,14 +459,13 @@ func TestGateMayHold(t *testing.T) {
 		{"restartPolicy Always", corev1.RestartPolicyAlways, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			d := newDriver(t, nad("blue", blueConf))
-			if tt.policy != "" {
-				watchingPods(t, d, tt.policy, podMeta(false))
+			for files, want := range map[bool]bool{false: tt.want, true: false} { // containers see what their file had when they were created
+				d := newDriverWith(t, setup{cfg: func(c *Config) { c.DeviceMetadata = files }}, nad("blue", blueConf))
+				if tt.policy != "" {
+					watchingPods(t, d, tt.policy, podMeta(false))
+				}
+				drivertest.Same(t, fmt.Sprintf("may hold, with files about devices: %t", files), want, newHooks(d, time.Second).gateMayHold(drivertest.Web))
 			}
-			h := newHooks(d, time.Second)
-			drivertest.Same(t, "may hold", tt.want, h.gateMayHold(drivertest.Web))
-			h.deviceMetadata = true // containers see what their file had when they were created
-			drivertest.Same(t, "may hold those with files about devices", false, h.gateMayHold(drivertest.Web))
 		})
 	}
 }

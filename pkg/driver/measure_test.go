@@ -78,8 +78,8 @@ func changed(before, now map[string]float64) map[string]float64 {
 // TestTriesAreCounted checks that every try is counted by its network and its result.
 func TestTriesAreCounted(t *testing.T) {
 	d := newDriver(t, nad("blue", blueConf), nad("red", redConf))
-	values := measured(d)
 	prepare(t, d, claim("c", "blue", "red"))
+	values := measured(d)
 	k := kernelOf(d)
 	k.Fail("ADD net2", cnitypes.NewError(cnitypes.ErrTryAgainLater, "not yet", ""))
 	failures := 0
@@ -107,6 +107,7 @@ func TestTriesAreCounted(t *testing.T) {
 		t.Fatal("an ADD that fails is no error")
 	}
 	drivertest.Same(t, "counted", map[string]float64{
+		"prepare_total{success}": 1, "prepare_duration_seconds{}": 1,
 		"attach_total{macvlan,blue,default,success}": 4, "attach_total{bridge,red,default,transient}": 2,
 		"attach_total{bridge,red,default,success}": 1, "attach_total{bridge,red,default,error}": 1,
 		"attach_duration_seconds{macvlan}": 4, "attach_duration_seconds{bridge}": 1,
@@ -142,11 +143,11 @@ func TestCountersOfDeletedNADs(t *testing.T) {
 	_ = nads.Delete(nad("red", ""))
 	refresh(t, d)
 	drivertest.Same(t, "networks while a pod is attached", []string{"blue", "red"}, networks())
-	if err := d.unpreparer.unprepare(t.Context(), "c-uid"); err == nil {
+	if err := d.preparer.unprepare(t.Context(), "c-uid"); err == nil {
 		t.Fatal("the sandbox is there and its claim was unprepared")
 	}
 	kernelOf(d).End(drivertest.SandboxNo(1))
-	if err := d.unpreparer.unprepare(t.Context(), "c-uid"); err != nil {
+	if err := d.preparer.unprepare(t.Context(), "c-uid"); err != nil {
 		t.Fatal(err)
 	}
 	refresh(t, d)
@@ -237,7 +238,7 @@ func TestContainersAtTheGateAreCounted(t *testing.T) {
 func TestHooksAreMeasured(t *testing.T) {
 	d := newDriver(t)
 	values := measured(d)
-	m := &measuredHooks{hooks: newHooks(d, time.Second), limit: func() time.Duration { return 2 * time.Second }, takeOver: d.successor.handOver}
+	m := &hooks{nriClient: d.nri, limit: func() time.Duration { return 2 * time.Second }}
 	_, err := m.Synchronize(t.Context(), nil, nil)
 	err = errors.Join(err, m.RunPodSandbox(t.Context(), podNo(1)), m.StopPodSandbox(t.Context(), podNo(1)), m.RemovePodSandbox(t.Context(), podNo(1)))
 	if _, _, createErr := m.CreateContainer(t.Context(), podNo(1), nil); err != nil || createErr != nil {
@@ -256,7 +257,7 @@ func TestHooksAreMeasured(t *testing.T) {
 func TestClaimsAreCounted(t *testing.T) {
 	d := newDriver(t, nad("blue", blueConf))
 	values := measured(d)
-	p := measuredPlugin{d.plugin, d.cfg.Metrics, &d.calls}
+	p := d.plugin
 	good, bad := claim("good", "blue"), claim("bad", "green")
 	if _, err := p.PrepareResourceClaims(t.Context(), []*resourceapi.ResourceClaim{good}); err != nil {
 		t.Fatal(err)
@@ -287,7 +288,9 @@ func TestRefusedPodsAreCounted(t *testing.T) {
 	pod.Annotations = map[string]string{attachment.NetworksAnnotation: "blue"}
 	h := newHooks(d, time.Second)
 	drivertest.WantReason(t, h.RunPodSandbox(t.Context(), pod), reason.NoClaim)
-	drivertest.Same(t, "counted", map[string]float64{"unclaimed_pods_refused_total{}": 1}, values())
+	drivertest.Same(t, "counted", map[string]float64{
+		"unclaimed_pods_refused_total{}": 1, "nri_hook_duration_seconds{RunPodSandbox}": 1, "nri_deadline_margin_seconds{}": 1,
+	}, values())
 }
 
 // TestScrapeOfADriverThatRuns checks the metrics and the readiness of a driver that runs.
@@ -368,12 +371,11 @@ func TestBlockedPods(t *testing.T) {
 // TestTakeOverThatFails checks that a driver to which another does not hand over serves no sandbox: the other one
 // does, and both would run the same plugins.
 func TestTakeOverThatFails(t *testing.T) {
-	d := newDriver(t, nad("blue", blueConf))
+	d := newDriverWith(t, setup{beside: true, cfg: func(c *Config) { c.StateDir, c.GateBinary = t.TempDir(), "/no/gate" }}, nad("blue", blueConf))
 	prepare(t, d, claim("a", "blue"))
-	refused := errors.New("it runs 1 operations on pods")
-	m := &measuredHooks{hooks: newHooks(d, time.Second), limit: func() time.Duration { return 2 * time.Second }, takeOver: func(context.Context, time.Duration) error { return refused }}
-	if _, err := m.Synchronize(t.Context(), []*nri.PodSandbox{podNo(1)}, nil); !errors.Is(err, refused) {
-		t.Errorf("Synchronize: %v", err)
+	_, err := newHooks(d, time.Second).Synchronize(t.Context(), []*nri.PodSandbox{podNo(1)}, nil)
+	if failed := <-d.failed; err == nil || !errors.Is(err, failed) {
+		t.Errorf("Synchronize: %v, and the driver ends by %v", err, failed)
 	}
 	d.operations.Wait()
 	drivertest.Same(t, "plugins", nil, kernelOf(d).Calls)

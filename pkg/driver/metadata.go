@@ -2,7 +2,6 @@ package driver
 
 import (
 	"context"
-	"sync/atomic"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -31,29 +30,12 @@ func metadataOptions(cfg Config) []kubeletplugin.Option {
 	}
 }
 
-// metadataFiles describes devices to the kubelet and, if enabled, in the files of the
-// kubeletplugin helper.
-type metadataFiles struct {
-	enabled bool
-	store   *checkpoint.Store
-	// helper writes the files. The library makes it when the driver registers with the
-	// kubelet, which is before the first sandbox is attached.
-	helper atomic.Pointer[kubeletplugin.Helper]
-}
-
-// start makes the helper write the files, if they are enabled.
-func (m *metadataFiles) start(helper *kubeletplugin.Helper) {
-	if m.enabled {
-		m.helper.Store(helper)
-	}
-}
-
 // kubeletDevices returns the devices of records for the kubelet.
-func (m *metadataFiles) kubeletDevices(records []checkpoint.Record) []kubeletplugin.Device {
+func (c Config) kubeletDevices(records []checkpoint.Record) []kubeletplugin.Device {
 	out := make([]kubeletplugin.Device, len(records))
 	for i, r := range records {
 		out[i] = kubeletplugin.Device{Requests: []string{r.Request}, PoolName: r.Pool, DeviceName: r.Device}
-		if m.enabled {
+		if c.DeviceMetadata {
 			out[i].Metadata = metadataOf(r)
 		}
 		if !failpoint.Off(failpoint.Gate) {
@@ -67,10 +49,10 @@ func (m *metadataFiles) kubeletDevices(records []checkpoint.Record) []kubeletplu
 	return out
 }
 
-// update adds the interfaces of an attached pod to its files, before the pod's containers
+// updateMetadata adds the interfaces of an attached pod to its files, before the pod's containers
 // are created. A file that cannot be written keeps no pod from its networks.
-func (m *metadataFiles) update(ctx context.Context, pod attachment.PodRef) {
-	helper := m.helper.Load()
+func (n *node) updateMetadata(ctx context.Context, pod attachment.PodRef) {
+	helper := n.metadata.Load()
 	if helper == nil {
 		return
 	}
@@ -79,7 +61,7 @@ func (m *metadataFiles) update(ctx context.Context, pod attachment.PodRef) {
 		request string
 	}
 	byRequest := map[key][]checkpoint.Record{}
-	for _, r := range checkpoint.Networks(m.store.ForPod(pod.UID)) {
+	for _, r := range checkpoint.Networks(n.store.ForPod(pod.UID)) {
 		if r.Unclaimed() { // such a file belongs to a request of a claim
 			continue
 		}
@@ -87,7 +69,7 @@ func (m *metadataFiles) update(ctx context.Context, pod attachment.PodRef) {
 		byRequest[k] = append(byRequest[k], r)
 	}
 	for k, records := range byRequest {
-		if err := helper.UpdateRequestMetadata(ctx, k.claim.Namespace, k.claim.Name, types.UID(k.claim.UID), k.request, m.kubeletDevices(records)); err != nil {
+		if err := helper.UpdateRequestMetadata(ctx, k.claim.Namespace, k.claim.Name, types.UID(k.claim.UID), k.request, n.cfg.kubeletDevices(records)); err != nil {
 			klog.FromContext(ctx).Info("The file about a request's devices has no interface", "claim", klog.KRef(k.claim.Namespace, k.claim.Name), "request", k.request, "err", err)
 		}
 	}

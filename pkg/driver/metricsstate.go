@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"cmp"
 	"maps"
 	"time"
 
@@ -26,7 +27,7 @@ func (d *Driver) metricsState() metrics.State {
 		Devices: map[metrics.Device]int{}, Orphans: orphans(d.store, d.sweeper.leftovers.Load()),
 	}
 	s.Attachments, s.Unclaimed = phasesOf(d.store.All())
-	s.WithoutRecords = d.edits.sandboxes.countPending()
+	s.WithoutRecords = d.sandboxes.countPending()
 	s.Lost = d.checker.countLost()
 	_, s.Blocked = d.jobs.queue(now)
 	if r := d.retrigger.latest.Load(); r != nil {
@@ -60,8 +61,9 @@ func phasesOf(records []checkpoint.Record) (all, unclaimed map[string]int) {
 	return all, unclaimed
 }
 
-// orphans counts what pods that are gone have left. Most of it is from the latest sweep.
+// orphans counts what pods that are gone have left. Most of it is from the latest sweep, before which left is nil.
 func orphans(store *checkpoint.Store, left *leftovers) map[string]int {
+	left = cmp.Or(left, &leftovers{})
 	return map[string]int{
 		orphanPendingDEL: len(store.PendingDELs()), orphanSandbox: left.sandboxes,
 		orphanClaim: left.claims, orphanCache: left.cached, orphanDamaged: left.damaged,

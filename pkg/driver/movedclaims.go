@@ -7,54 +7,44 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 )
 
-// movedClaims finds claims that the kubelet has prepared for another pod. A claim to which pods refer by name
-// passes from one to the next: while pods that overlap on the node refer to it, as after a forced deletion,
-// the kubelet neither unprepares nor prepares it.
-type movedClaims struct {
-	store *checkpoint.Store
-	watch *podWatch
-	kube  kubernetes.Interface
-	// references returns what the containers of a pod with these claims reference.
-	references func(context.Context, attachment.PodRef, []*resourceapi.ResourceClaim) (*podReferences, error)
-}
-
-// of reports whether the pod of a sandbox refers to claims that are recorded for another one. gated has the claims whose gate
+// hasMoved reports whether the pod of a sandbox refers to claims that the kubelet has prepared for another pod. A claim to
+// which pods refer by name passes from one to the next: while pods that overlap on the node refer to it, as after a forced
+// deletion, the kubelet neither unprepares nor prepares it. gated has the claims whose gate
 // a container of the pod brings. It returns an error for a pod that the watch has not seen while it may be the
 // next one to have such a claim.
-func (m *movedClaims) of(s liveSandbox, gated []string) (bool, error) {
+func (p *preparer) hasMoved(s liveSandbox, gated []string) (bool, error) {
 	if s.static {
 		return false, nil // it cannot have claims
 	}
-	pod, own := s.Pod, m.store.ForPod(s.Pod.UID)
+	pod, own := s.Pod, p.store.ForPod(s.Pod.UID)
 	isOwn := func(claim string) bool {
 		return slices.ContainsFunc(own, func(r checkpoint.Record) bool { return r.Claim.Name == claim })
 	}
 	isOther := func(r checkpoint.Record) bool {
 		return r.Pod.UID != pod.UID && !r.Unclaimed() && !isOwn(r.Claim.Name)
 	}
-	if slices.ContainsFunc(gated, func(uid string) bool { return slices.ContainsFunc(m.store.ForClaim(uid), isOther) }) {
+	if slices.ContainsFunc(gated, func(uid string) bool { return slices.ContainsFunc(p.store.ForClaim(uid), isOther) }) {
 		return true, nil
 	}
-	known := m.watch.known(pod)
+	known := p.watch.known(pod)
 	if known != nil && known.references == nil || known == nil && len(own) > 0 {
 		return false, nil
 	}
 	if known != nil && !slices.ContainsFunc(known.references.claims, func(c podClaim) bool { return !isOwn(c.claim) }) {
 		return false, nil // as usual, and the node's other records are not looked through
 	}
-	for _, r := range m.store.All() {
+	for _, r := range p.store.All() {
 		switch {
 		case !isOther(r) || r.Claim.Namespace != pod.Namespace:
 		case known != nil && known.references.names(r.Claim):
 			return true, nil
-		case known == nil && m.watch.ends(r.Pod):
+		case known == nil && p.watch.ends(r.Pod):
 			return false, reason.Errorf(reason.PodNotRead, "pod %s: reading which claims it refers to: the driver's watch has not seen it yet", pod)
 		}
 	}
@@ -63,9 +53,9 @@ func (m *movedClaims) of(s liveSandbox, gated []string) (bool, error) {
 
 // withRecorded adds to claims of a pod the others to which it refers and that are recorded, for whichever pod,
 // and returns all in the order of the pod's spec.
-func (m *movedClaims) withRecorded(ctx context.Context, pod attachment.PodRef, have []*resourceapi.ResourceClaim) ([]*resourceapi.ResourceClaim, error) {
+func (p *preparer) withRecorded(ctx context.Context, pod attachment.PodRef, have []*resourceapi.ResourceClaim) ([]*resourceapi.ResourceClaim, error) {
 	refs := map[attachment.ClaimRef]bool{}
-	for _, r := range m.store.All() {
+	for _, r := range p.store.All() {
 		known := slices.ContainsFunc(have, func(c *resourceapi.ResourceClaim) bool { return string(c.UID) == r.Claim.UID })
 		if !r.Unclaimed() && !known && r.Claim.Namespace == pod.Namespace {
 			refs[r.Claim] = true
@@ -74,7 +64,7 @@ func (m *movedClaims) withRecorded(ctx context.Context, pod attachment.PodRef, h
 	if len(refs) == 0 {
 		return have, nil
 	}
-	references, err := m.references(ctx, pod, have)
+	references, err := p.references(ctx, pod, have)
 	if err != nil {
 		return nil, reason.Errorf(reason.PodNotRead, "pod %s: reading which claims it refers to: %w", pod, err)
 	}
@@ -83,7 +73,7 @@ func (m *movedClaims) withRecorded(ctx context.Context, pod attachment.PodRef, h
 		if !references.names(ref) {
 			continue
 		}
-		claim, err := m.kube.ResourceV1().ResourceClaims(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+		claim, err := p.clients.Kube.ResourceV1().ResourceClaims(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
 		if err != nil {
 			return nil, fmt.Errorf("reading claim %s/%s: %w", ref.Namespace, ref.Name, err)
 		}

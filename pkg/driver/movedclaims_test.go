@@ -143,7 +143,7 @@ func TestClaimMovesToTheNextPod(t *testing.T) {
 			t.Error("the kubelet's device is gone")
 		}
 		for range 2 { // the kubelet may mean the first pod
-			drivertest.WantReason(t, w.unpreparer.unprepare(t.Context(), "a-uid"), reason.DELUnfinished, "sandbox-2")
+			drivertest.WantReason(t, w.preparer.unprepare(t.Context(), "a-uid"), reason.DELUnfinished, "sandbox-2")
 			after(2 * refuseRunning)
 		}
 	}, reserve(claim("a", "blue"), "next"))

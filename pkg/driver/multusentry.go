@@ -6,34 +6,25 @@ import (
 	"slices"
 
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
-	"k8s.io/client-go/metadata"
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/networkstatus"
 )
 
-// multusEntries describes the default network beside Multus, which has written the first entries of
-// network-status before the sandbox's hook runs.
-type multusEntries struct {
-	// own describes the default network as where Multus is not.
-	own      func(context.Context, attachment.Sandbox) ([]*nadv1.NetworkStatus, error)
-	watch    *podWatch
-	metadata metadata.Interface
-}
-
-// of returns Multus' entries, if they are those of this sandbox: after a new sandbox, the watch may still
-// have those of the one before. Without them it returns nadra's own.
-func (m *multusEntries) of(ctx context.Context, s attachment.Sandbox) ([]*nadv1.NetworkStatus, error) {
-	own, err := m.own(ctx, s)
-	if err != nil {
-		return nil, err
+// defaultEntries returns the first entries of network-status, which describe a sandbox's default network. Beside Multus
+// they are those that it has written before the sandbox's hook runs, if they are of this sandbox: after a new sandbox, the
+// watch may still have those of the one before. Otherwise they are nadra's own.
+func (n *node) defaultEntries(ctx context.Context, s attachment.Sandbox) ([]*nadv1.NetworkStatus, error) {
+	own, err := n.defaultNetwork(ctx, s)
+	if err != nil || !n.cfg.BesideMultus {
+		return own, err
 	}
-	if pod := m.watch.Find(s.Pod); pod != nil {
+	if pod := n.watch.Find(s.Pod); pod != nil {
 		if entries := entriesOf(pod.Annotations, own); entries != nil {
 			return entries, nil
 		}
 	}
-	pod, err := readPod(ctx, m.metadata, s.Pod)
+	pod, err := readPod(ctx, n.clients.Metadata, s.Pod)
 	if err != nil {
 		return nil, fmt.Errorf("reading pod %s for Multus' entry of network-status: %w", s.Pod, err)
 	}

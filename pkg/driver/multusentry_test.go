@@ -46,8 +46,11 @@ func TestMultusEntry(t *testing.T) {
 				own := func(context.Context, attachment.Sandbox) ([]*nadv1.NetworkStatus, error) {
 					return []*nadv1.NetworkStatus{{Name: "cbr0", Interface: "eth0", IPs: []string{"10.244.0.5"}, Default: true}}, nil
 				}
-				entries := &multusEntries{own: own, watch: watch, metadata: metadatafake.NewSimpleMetadataClient(scheme, pod)}
-				got, err := entries.of(t.Context(), attachment.Sandbox{Pod: attachment.PodRef{Namespace: "default", Name: "web", UID: "web-uid"}})
+				n := &node{
+					environment: &environment{defaultNetwork: own, watch: watch}, cfg: Config{BesideMultus: true},
+					clients: Clients{Metadata: metadatafake.NewSimpleMetadataClient(scheme, pod)},
+				}
+				got, err := n.defaultEntries(t.Context(), attachment.Sandbox{Pod: attachment.PodRef{Namespace: "default", Name: "web", UID: "web-uid"}})
 				var names []string
 				for _, entry := range got {
 					names = append(names, entry.Name+" "+entry.Interface)
@@ -74,7 +77,7 @@ func TestAnnotationBesideMultus(t *testing.T) {
 		{nil, "", ""},
 	} {
 		for beside, want := range map[bool]string{false: tt.alone, true: tt.beside} {
-			s := sandboxReader{networksReader: networksReader{besideMultus: beside}, isHost: nowhere}.of(&nri.PodSandbox{Annotations: tt.annotations})
+			s := (&node{environment: &environment{isHost: nowhere}, cfg: Config{BesideMultus: beside}}).sandboxOf(&nri.PodSandbox{Annotations: tt.annotations})
 			if *s.Networks != want {
 				t.Errorf("%v, beside Multus %t: got %q, want %q", tt.annotations, beside, *s.Networks, want)
 			}

@@ -46,7 +46,7 @@ func (p *planner) findOtherDevices(ctx context.Context, requests []request) erro
 
 // otherDevicesOf reads the devices of other drivers that were allocated for a pod.
 func (p *planner) otherDevicesOf(ctx context.Context, ref attachment.PodRef) ([]attachment.OtherDriverDevice, error) {
-	pod, err := p.kube.CoreV1().Pods(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+	pod, err := p.clients.Kube.CoreV1().Pods(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
 	if err != nil {
 		return nil, reason.Errorf(reason.PodNotRead, "reading pod %s for its claims: %w", ref, err)
 	}
@@ -56,7 +56,7 @@ func (p *planner) otherDevicesOf(ctx context.Context, ref attachment.PodRef) ([]
 	published := map[string]map[string]resourceapi.Device{}
 	var out []attachment.OtherDriverDevice
 	for _, name := range attachment.ClaimNames(pod) {
-		claim, err := p.kube.ResourceV1().ResourceClaims(ref.Namespace).Get(ctx, name, metav1.GetOptions{})
+		claim, err := p.clients.Kube.ResourceV1().ResourceClaims(ref.Namespace).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return nil, reason.Errorf(reason.PodNotRead, "reading ResourceClaim %s/%s of the pod: %w", ref.Namespace, name, err)
 		}
@@ -64,7 +64,7 @@ func (p *planner) otherDevicesOf(ctx context.Context, ref attachment.PodRef) ([]
 			continue
 		}
 		for _, r := range claim.Status.Allocation.Devices.Results {
-			if r.Driver == p.driverName {
+			if r.Driver == p.cfg.DriverName {
 				continue
 			}
 			if published[r.Driver] == nil {
@@ -83,8 +83,8 @@ func (p *planner) otherDevicesOf(ctx context.Context, ref attachment.PodRef) ([]
 
 // devicesOfDriver reads the devices that a driver publishes on this node, by pool/device.
 func (p *planner) devicesOfDriver(ctx context.Context, driver string) (map[string]resourceapi.Device, error) {
-	list, err := p.kube.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{FieldSelector: fields.Set{
-		resourceapi.ResourceSliceSelectorDriver: driver, resourceapi.ResourceSliceSelectorNodeName: p.nodeName,
+	list, err := p.clients.Kube.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{FieldSelector: fields.Set{
+		resourceapi.ResourceSliceSelectorDriver: driver, resourceapi.ResourceSliceSelectorNodeName: p.cfg.NodeName,
 	}.String()})
 	if err != nil {
 		return nil, reason.Errorf(reason.PodNotRead, "listing the ResourceSlices of driver %s: %w", driver, err)

@@ -87,7 +87,7 @@ func TestWhichPodsWithoutAClaimAreRefused(t *testing.T) {
 
 // unclaimedNetworksOf returns what a pod gets on a node of nadra's that refuses pods without claims.
 func unclaimedNetworksOf(pod *nri.PodSandbox, isHost func(string) bool) ([]attachment.Selection, error) {
-	w, s := &owner{Ownership: byLabel, node: "node-1"}, sandboxReader{isHost: isHost}.live(pod)
+	w, s := &owner{Ownership: byLabel, node: "node-1"}, (&node{environment: &environment{isHost: isHost}}).liveOf(pod)
 	if !w.concerned(s, RefuseUnclaimed) {
 		return nil, nil
 	}
@@ -258,7 +258,7 @@ func TestWhatHasNotBegunIsRefused(t *testing.T) {
 // undo that a container of it was admitted meanwhile, and that a new sandbox has not begun.
 func TestSandboxStaysBegun(t *testing.T) {
 	l := newLiveSandboxes()
-	s := sandboxReader{isHost: nowhere}.live(asking("solo", "blue"))
+	s := (&node{environment: &environment{isHost: nowhere}}).liveOf(asking("solo", "blue"))
 	l.add(s)
 	l.begin(s.Pod.UID, s.ID)
 	l.add(s)

@@ -8,30 +8,18 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/metadata"
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/hwdevices"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/publish"
-	"github.com/nadra-dev/nadra/pkg/inventory"
 )
 
 // planner resolves the claims of a pod against the present NADs and hardware.
 type planner struct {
-	driverName, nodeName string
-	isolation            attachment.Isolation
-	networks             *publish.View
-	devices              *hwdevices.View
-	// describe returns the state of a function before a pod gets it.
-	describe func(*inventory.Function) (*attachment.OriginalState, error)
-	// pluginDevices returns the devices of device plugins that a pod has, by resource.
-	pluginDevices func(context.Context, attachment.PodRef) (map[string][]string, error)
-	annotation    networksReader
-	watch         *podWatch
-	kube          kubernetes.Interface
-	metadata      metadata.Interface
+	*node
+	networks *publish.View
+	devices  *hwdevices.View
 }
 
 // request is a request for one device of nadra's in a claim of a pod.
@@ -106,11 +94,11 @@ func (p *planner) requestsOf(claim *resourceapi.ResourceClaim) ([]request, error
 	}
 	out := make([]request, len(requested))
 	for i, r := range requested {
-		out[i] = request{Requested: r, claim: refOf(claim), pod: pod, pooled: hwdevices.IsDRAPool(p.nodeName, r.Pool), extended: isExtended(claim)}
+		out[i] = request{Requested: r, claim: refOf(claim), pod: pod, pooled: hwdevices.IsDRAPool(p.cfg.NodeName, r.Pool), extended: isExtended(claim)}
 		if r.DeviceOnly() {
 			continue
 		}
-		if err := p.isolation.Allow(pod.Namespace, r.Selection.Network); err != nil {
+		if err := p.cfg.Isolation.Allow(pod.Namespace, r.Selection.Network); err != nil {
 			return nil, err
 		}
 		if _, err := p.networks.Usable(r.Selection.Network); err != nil {
@@ -123,7 +111,7 @@ func (p *planner) requestsOf(claim *resourceapi.ResourceClaim) ([]request, error
 // suits returns an error if a claim may not attach a network with its allocated device. A device of a
 // resource pool may be without a network, and bind checks whether it suits the claim's.
 func (p *planner) suits(r attachment.Requested, ofClass bool) error {
-	if hwdevices.IsDRAPool(p.nodeName, r.Pool) {
+	if hwdevices.IsDRAPool(p.cfg.NodeName, r.Pool) {
 		return nil
 	}
 	return p.networks.Suits(r.Device, r.Selection.Network, ofClass)
@@ -221,7 +209,7 @@ func (p *planner) deviceForPod(r request, network *attachment.Network) (*attachm
 		return nil, err
 	}
 	if !device.IsShared() {
-		out.Original, err = p.describe(device.Function())
+		out.Original, err = hwdevices.NewRestorer(p.cfg.Hardware.SysRoot).Describe(device.Function())
 	}
 	return &out, err
 }

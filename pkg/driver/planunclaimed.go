@@ -17,7 +17,7 @@ import (
 func (p *planner) planUnclaimed(ctx context.Context, pod attachment.PodRef, selected []attachment.Selection, static bool) ([]attachment.Prepared, error) {
 	networks := make([]attachment.Network, len(selected))
 	for i, n := range selected {
-		if err := p.isolation.Allow(pod.Namespace, n.Network); err != nil {
+		if err := p.cfg.Isolation.Allow(pod.Namespace, n.Network); err != nil {
 			return nil, err
 		}
 		var err error
@@ -92,7 +92,7 @@ func deviceOfPlan(p attachment.Prepared) string {
 
 // planAdded returns what is to be recorded for a network that an edit adds to a running pod.
 func (p *planner) planAdded(pod attachment.PodRef, a podedit.Addition) (attachment.Prepared, error) {
-	if err := p.isolation.Allow(pod.Namespace, a.Selection.Network); err != nil {
+	if err := p.cfg.Isolation.Allow(pod.Namespace, a.Selection.Network); err != nil {
 		return attachment.Prepared{}, err
 	}
 	network, err := p.networks.Usable(a.Selection.Network)

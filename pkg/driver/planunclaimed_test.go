@@ -17,7 +17,13 @@ import (
 // TestPlanUnclaimedWithDevices checks which devices of device plugins the networks of a pod without a
 // claim get, and when the kubelet is asked for them.
 func TestPlanUnclaimedWithDevices(t *testing.T) {
-	d := newDriverWith(t, setup{}, drawing("example.com/vf", nad("vf", blueConf)), nad("blue", blueConf))
+	var devices []string
+	var asked error
+	d := newDriverWith(t, setup{env: func(e *environment) {
+		e.pluginDevices = func(context.Context, attachment.PodRef) (map[string][]string, error) {
+			return map[string][]string{"example.com/vf": devices}, asked
+		}
+	}}, drawing("example.com/vf", nad("vf", blueConf)), nad("blue", blueConf))
 	broken := errors.New("no answer")
 	for _, tt := range []struct {
 		name, networks string
@@ -35,15 +41,12 @@ func TestPlanUnclaimedWithDevices(t *testing.T) {
 		{name: "the kubelet does not answer", networks: "vf", asked: broken, code: reason.PodNotRead, texts: []string{"no answer", "default/web"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			p := *d.preparer.planner
-			p.pluginDevices = func(_ context.Context, pod attachment.PodRef) (map[string][]string, error) {
-				return map[string][]string{"example.com/vf": tt.devices}, tt.asked
-			}
+			devices, asked = tt.devices, tt.asked
 			networks, err := attachment.ParseSelections(tt.networks, "default")
 			if err != nil {
 				t.Fatal(err)
 			}
-			plan, err := p.planUnclaimed(t.Context(), drivertest.Web, networks, false)
+			plan, err := d.planner.planUnclaimed(t.Context(), drivertest.Web, networks, false)
 			if tt.code != "" {
 				drivertest.WantReason(t, err, tt.code, tt.texts...)
 				return
@@ -111,10 +114,11 @@ func TestDeviceHeld(t *testing.T) {
 // claim of nadra's: it would take it out of the running pod.
 func TestDeviceOfAnotherPod(t *testing.T) {
 	const vf = "0000:3b:02.0"
-	d := newDriverWith(t, setup{cfg: func(c *Config) { c.Ownership = Ownership{Unclaimed: AttachUnclaimed} }}, drawing("example.com/vf", nad("vf", blueConf)))
-	d.preparer.planner.pluginDevices = func(context.Context, attachment.PodRef) (map[string][]string, error) {
-		return map[string][]string{"example.com/vf": {vf}}, nil
-	}
+	d := newDriverWith(t, setup{cfg: func(c *Config) { c.Ownership = Ownership{Unclaimed: AttachUnclaimed} }, env: func(e *environment) {
+		e.pluginDevices = func(context.Context, attachment.PodRef) (map[string][]string, error) {
+			return map[string][]string{"example.com/vf": {vf}}, nil
+		}
+	}}, drawing("example.com/vf", nad("vf", blueConf)))
 	held := attachment.Prepared{
 		Claim: attachment.ClaimRef{Namespace: "default", Name: "c", UID: "c-uid"}, Pod: drivertest.Web, Request: "vf", Pool: "p", Device: "d",
 		Attachment: attachment.Attachment{Interface: "net1"}, Hardware: &attachment.Hardware{ID: vf},

@@ -106,7 +106,7 @@ func TestNetworksOfClaimsFollowTheAnnotation(t *testing.T) {
 		}
 		drivertest.Same(t, "interfaces at the end", map[string]bool{}, w.k.Has)
 		drivertest.Same(t, "records at the end", bothPrepared, w.phases())
-		if err := w.unpreparer.unprepare(t.Context(), "a-uid"); err != nil {
+		if err := w.preparer.unprepare(t.Context(), "a-uid"); err != nil {
 			t.Fatal(err)
 		}
 		drivertest.Same(t, "records after the claim", 0, len(w.store.All()))

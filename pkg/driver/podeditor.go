@@ -17,7 +17,6 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/claimstatus"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/networkstatus"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/podedit"
@@ -26,18 +25,8 @@ import (
 // podEditor makes the networks of one running pod what its annotation asks for. The caller holds
 // the pod's lock while it changes them.
 type podEditor struct {
-	owner         *owner
-	policies      *namespacePolicies
-	store         *checkpoint.Store
-	attacher      *attach.Attacher
-	planner       *planner
-	watch         *podWatch
-	networkStatus *networkstatus.Writer
-	claimStatus   *claimstatus.Writer
-	metadata      *metadataFiles
-	report        *reporter
-	failures      editFailures
-	annotation    networksReader
+	*pods
+	failures editFailures
 }
 
 // due reports whether the annotation of a sandbox's pod may ask for a change.
@@ -51,7 +40,7 @@ func (e *podEditor) podOf(s liveSandbox, pod *metav1.PartialObjectMetadata) pode
 	records := e.recordsOf(s.Sandbox)
 	shown, _ := networkstatus.Shown(pod.Annotations[nadv1.NetworkStatusAnnot]) // nadra replaces a text that cannot be read
 	return podedit.Pod{
-		Namespace: s.Pod.Namespace, Baseline: baselineOf(records, s.Sandbox), Annotation: e.annotation.text(pod.Annotations),
+		Namespace: s.Pod.Namespace, Baseline: baselineOf(records, s.Sandbox), Annotation: e.cfg.networksText(pod.Annotations),
 		Records: records, Shown: shown, OwnStatus: e.watch.hasOwnStatus(s.Pod),
 	}
 }
@@ -314,7 +303,7 @@ func (e *podEditor) show(ctx context.Context, s liveSandbox, pod *metav1.Partial
 		e.networkStatus.Replace(s.Sandbox, list)
 	}
 	if changed {
-		e.metadata.update(ctx, s.Pod)
+		e.updateMetadata(ctx, s.Pod)
 	}
 }
 

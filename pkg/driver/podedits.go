@@ -13,7 +13,6 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/operations"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/podedit"
 )
@@ -31,15 +30,14 @@ const (
 // annotation asks for with the pod's records, whenever one of the two may have changed. No
 // container waits for it.
 type podEdits struct {
-	*podEditor
-	operations *operations.Group
-	sandboxes  *liveSandboxes
-	queue      workqueue.TypedRateLimitingInterface[string] // of UIDs of pods
+	podEditor
+	queue workqueue.TypedRateLimitingInterface[string] // of UIDs of pods
 }
 
-// newEditQueue returns the queue of podEdits.
-func newEditQueue() workqueue.TypedRateLimitingInterface[string] {
-	return workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](shortestEditPause, longestEditPause))
+// newPodEdits returns podEdits with an empty queue.
+func newPodEdits(p *pods) *podEdits {
+	return &podEdits{podEditor: podEditor{pods: p}, queue: workqueue.NewTypedRateLimitingQueue(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[string](shortestEditPause, longestEditPause))}
 }
 
 // run changes networks until ctx ends. Changes that have begun then have some time to end.
@@ -154,7 +152,7 @@ func (e *podEdits) begin(ctx context.Context, sandbox attachment.Sandbox) {
 	claimed := slices.DeleteFunc(e.store.ForPod(sandbox.Pod.UID), checkpoint.Record.Unclaimed)
 	annotation := *sandbox.Networks
 	if known := e.watch.Find(sandbox.Pod); known != nil { // the kubelet may make the sandbox of a pod that it saw before an edit
-		annotation = e.annotation.text(known.Annotations)
+		annotation = e.cfg.networksText(known.Annotations)
 	}
 	pod := podedit.Pod{Namespace: sandbox.Pod.Namespace, Baseline: baselineOf(claimed, sandbox), Annotation: annotation, Records: claimed}
 	if !e.owner.owned() || sandbox.NetNS == "" || !podedit.Due(pod) {
@@ -169,7 +167,7 @@ func (e *podEdits) begin(ctx context.Context, sandbox attachment.Sandbox) {
 
 // beginLocked records what the new sandbox gets, while no other operation on its pod runs.
 func (e *podEdits) beginLocked(ctx context.Context, sandbox attachment.Sandbox, pod podedit.Pod) error {
-	if err := clearEarlier(ctx, e.store, e.attacher, sandbox); err != nil {
+	if err := e.clearEarlier(ctx, sandbox); err != nil {
 		return err
 	}
 	ns, err := e.attacher.Netns.Inspect(sandbox.NetNS)
@@ -201,10 +199,10 @@ func (e *podEdits) beginLocked(ctx context.Context, sandbox attachment.Sandbox, 
 
 // clearEarlier deletes and forgets what a pod had without a claim in earlier sandboxes. The caller
 // holds the pod's lock.
-func clearEarlier(ctx context.Context, store *checkpoint.Store, attacher *attach.Attacher, sandbox attachment.Sandbox) error {
+func (p *pods) clearEarlier(ctx context.Context, sandbox attachment.Sandbox) error {
 	earlier := func(r checkpoint.Record) bool { return r.Unclaimed() && !checkpoint.InSandbox(sandbox.ID)(r) }
-	if err := attacher.Detach(ctx, sandbox.Pod.UID, earlier); err != nil {
+	if err := p.attacher.Detach(ctx, sandbox.Pod.UID, earlier); err != nil {
 		return reason.Errorf(reason.PendingDEL, "clearing what was attached before: %w", err)
 	}
-	return forgetUnclaimed(store, sandbox.Pod, earlier)
+	return p.forgetUnclaimed(sandbox.Pod, earlier)
 }

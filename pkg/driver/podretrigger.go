@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 	drapb "k8s.io/kubelet/pkg/apis/dra/v1"
 	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
@@ -39,12 +38,8 @@ const retriggerAnnotation = "nadra.dev/retriggered"
 // kubelet. The kubelet tries such a pod again only when it syncs its pods, every minute. A pod
 // that is changed it tries at once.
 type podRetrigger struct {
-	kube                 kubernetes.Interface
-	driverName, nodeName string
-	store                *checkpoint.Store
-	registered           background.Trigger
-	background           *background.Group
-	wait                 time.Duration // registrationWait outside of tests
+	*node
+	registered background.Trigger
 	// latest is the kubelet's latest registration of the driver; nil before.
 	latest atomic.Pointer[registration]
 
@@ -74,8 +69,8 @@ type registration struct {
 }
 
 // newPodRetrigger returns a podRetrigger for a driver that is not registered.
-func newPodRetrigger(kube kubernetes.Interface, driverName, nodeName string, store *checkpoint.Store, group *background.Group) *podRetrigger {
-	return &podRetrigger{background: group, kube: kube, driverName: driverName, nodeName: nodeName, store: store, registered: background.NewTrigger(), wait: registrationWait, preparing: map[types.NamespacedName]int{}, waiting: map[attachment.PodRef]bool{}}
+func newPodRetrigger(n *node) *podRetrigger {
+	return &podRetrigger{node: n, registered: background.NewTrigger(), preparing: map[types.NamespacedName]int{}, waiting: map[attachment.PodRef]bool{}}
 }
 
 // intercept records that the kubelet has registered, or refused, the driver, and the claims that
@@ -99,7 +94,7 @@ func (p *podRetrigger) intercept(ctx context.Context, request any, _ *grpc.Unary
 
 // awaitRegistration waits until the kubelet has answered to the registration, for a while.
 func (p *podRetrigger) awaitRegistration(ctx context.Context) {
-	_ = wait.PollUntilContextTimeout(ctx, registrationPoll, p.wait, true, func(context.Context) (bool, error) {
+	_ = wait.PollUntilContextTimeout(ctx, registrationPoll, p.registrationWait, true, func(context.Context) (bool, error) {
 		return p.latest.Load() != nil, nil
 	})
 }
@@ -171,8 +166,8 @@ func (p *podRetrigger) when(pod attachment.PodRef, ready func(context.Context) b
 // retrigger makes the kubelet try again the pods of this node that wait until it prepares
 // claims of this driver.
 func (p *podRetrigger) retrigger(ctx context.Context) error {
-	pods, err := p.kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
-		FieldSelector: fields.OneTermEqualSelector("spec.nodeName", p.nodeName).String(),
+	pods, err := p.clients.Kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector("spec.nodeName", p.cfg.NodeName).String(),
 	})
 	if err != nil {
 		return fmt.Errorf("listing the node's pods: %w", err)
@@ -205,7 +200,7 @@ func (p *podRetrigger) retriggerPod(ctx context.Context, pod *corev1.Pod) error 
 // annotate changes a pod, so that the kubelet tries it again.
 func (p *podRetrigger) annotate(ctx context.Context, pod attachment.PodRef) error {
 	now := time.Now().UTC().Format(time.RFC3339Nano)
-	if err := kube.AnnotatePod(ctx, p.kube, p.driverName, pod, "", retriggerAnnotation, now); err != nil {
+	if err := kube.AnnotatePod(ctx, p.clients.Kube, p.cfg.DriverName, pod, "", retriggerAnnotation, now); err != nil {
 		return fmt.Errorf("retriggering pod %s: %w", pod, err)
 	}
 	klog.FromContext(ctx).Info("The kubelet may have waited for the driver; made it retry the pod", "pod", klog.KRef(pod.Namespace, pod.Name))
@@ -227,7 +222,7 @@ func (p *podRetrigger) waitsForDriver(ctx context.Context, pod *corev1.Pod) (boo
 		return false, nil
 	}
 	for _, name := range claims {
-		claim, err := p.kube.ResourceV1().ResourceClaims(pod.Namespace).Get(ctx, name, metav1.GetOptions{})
+		claim, err := p.clients.Kube.ResourceV1().ResourceClaims(pod.Namespace).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return false, fmt.Errorf("reading claim %s of pod %s/%s: %w", name, pod.Namespace, pod.Name, err)
 		}
@@ -235,7 +230,7 @@ func (p *podRetrigger) waitsForDriver(ctx context.Context, pod *corev1.Pod) (boo
 			continue
 		}
 		for _, r := range claim.Status.Allocation.Devices.Results {
-			if r.Driver == p.driverName {
+			if r.Driver == p.cfg.DriverName {
 				return true, nil
 			}
 		}

@@ -108,7 +108,7 @@ func TestNotInThisBoot(t *testing.T) {
 
 // TestRegistrationTriggers checks that several registrations trigger once.
 func TestRegistrationTriggers(t *testing.T) {
-	w := newPodRetrigger(nil, "net.nadra.dev", "node-1", nil, nil)
+	w := newPodRetrigger(&node{})
 	call := func(request any, err error) {
 		_, got := w.intercept(t.Context(), request, nil, func(context.Context, any) (any, error) { return nil, err })
 		if !errors.Is(got, err) {

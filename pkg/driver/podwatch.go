@@ -23,6 +23,7 @@ import (
 // podWatch watches the node's pods: their deletions while the gate holds their containers,
 // pods that are gone, and restart policies. No start of a pod waits for it.
 type podWatch struct {
+	client   kubernetes.Interface
 	informer cache.SharedIndexInformer
 }
 
@@ -46,58 +47,21 @@ func newPodWatch(client kubernetes.Interface, driver, node string) (*podWatch, e
 	if err := informer.SetTransform(slimPod(driver)); err != nil {
 		return nil, fmt.Errorf("watching pods: %w", err)
 	}
-	return &podWatch{informer: informer}, nil
+	return &podWatch{client: client, informer: informer}, nil
 }
 
-// onDeletion adds a handler for every pod that is being, or was, deleted.
-func (w *podWatch) onDeletion(handle func(attachment.PodRef)) error {
-	handleMarked := func(obj any) {
-		if m := metaOf(obj); m != nil && m.DeletionTimestamp != nil {
-			handle(podRefOf(m))
-		}
-	}
-	_, err := w.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    handleMarked,
-		UpdateFunc: func(_, obj any) { handleMarked(obj) },
-		DeleteFunc: func(obj any) {
-			if m := metaOf(obj); m != nil {
-				handle(podRefOf(m))
-			}
-		},
-	})
-	if err != nil {
-		return fmt.Errorf("watching pods: %w", err)
-	}
-	return nil
-}
-
-// onUpdate adds a handler for every change of a pod.
-func (w *podWatch) onUpdate(handle func(before, now *metav1.PartialObjectMetadata)) error {
-	_, err := w.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: func(before, now any) {
-		if b, n := metaOf(before), metaOf(now); b != nil && n != nil {
+// onChange adds a handler for every pod that is new to the watch, with before nil, for every change of one, and for every
+// one that is gone, with now nil.
+func (w *podWatch) onChange(handle func(before, now *metav1.PartialObjectMetadata)) error {
+	changed := func(before, now any) {
+		if b, n := metaOf(before), metaOf(now); b != nil || n != nil {
 			handle(b, n)
 		}
-	}})
-	if err != nil {
-		return fmt.Errorf("watching pods: %w", err)
 	}
-	return nil
-}
-
-// onChange adds a handler for every pod that is new to the watch, with before nil, and for every
-// change of one.
-func (w *podWatch) onChange(handle func(before, now *metav1.PartialObjectMetadata)) error {
 	_, err := w.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(obj any) {
-			if m := metaOf(obj); m != nil {
-				handle(nil, m)
-			}
-		},
-		UpdateFunc: func(before, now any) {
-			if b, n := metaOf(before), metaOf(now); b != nil && n != nil {
-				handle(b, n)
-			}
-		},
+		AddFunc:    func(now any) { changed(nil, now) },
+		UpdateFunc: changed,
+		DeleteFunc: func(before any) { changed(before, nil) },
 	})
 	if err != nil {
 		return fmt.Errorf("watching pods: %w", err)

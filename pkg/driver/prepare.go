@@ -14,46 +14,20 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/cdi"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/events"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/operations"
 )
 
-// claimRecords writes and removes what is on disk for claims.
-type claimRecords struct {
-	store *checkpoint.Store
-	cdi   *cdi.Writer
-}
-
-// forget removes the records and the gate of one claim, unless the records are another pod's. It may be repeated.
-func (c claimRecords) forget(uid, podUID string) error {
-	if err := c.store.DeleteClaim(uid, podUID); err != nil || len(c.store.ForClaim(uid)) > 0 {
-		return err
-	}
-	return c.cdi.Remove(uid)
-}
-
-// preparer prepares the claims of pods.
+// preparer prepares and unprepares the claims of pods.
 type preparer struct {
-	claimRecords
-	driverName string
-	operations *operations.Group
-	unprepared *unpreparedClaims
-	unpreparer *unpreparer
-	planner    *planner
-	// sweep requests a sweep, and hastenDELs another try of the pending DELs that match.
-	sweep      func()
-	hastenDELs func(match func(checkpoint.Record) bool)
-	// checkContainers refuses a pod with a container that no gate would hold.
-	checkContainers func(ctx context.Context, claims []*resourceapi.ResourceClaim, prepared [][]attachment.Prepared) error
-	moved           *movedClaims
-	events          *events.Recorder
+	*pods
+	jobs       *attachJobs
+	unprepared unpreparedClaims
+	refused    firstTimes // by claim UID
 }
 
 // prepare records the attachments of all claims of one pod, or of none. Then it returns an
 // error for each claim. Claims that are recorded for the pod already keep their records.
 func (p *preparer) prepare(ctx context.Context, asked []*resourceapi.ResourceClaim) map[types.UID]error {
-	all, err := p.moved.withRecorded(ctx, podOfAny(asked), asked)
+	all, err := p.withRecorded(ctx, podOfAny(asked), asked)
 	if err != nil {
 		return errorForAll(asked, err)
 	}
@@ -62,7 +36,7 @@ func (p *preparer) prepare(ctx context.Context, asked []*resourceapi.ResourceCla
 
 // prepareMoved does the same for all claims of a pod to which claims have passed, and reports on the pod why it cannot.
 func (p *preparer) prepareMoved(ctx context.Context, pod attachment.PodRef) error {
-	claims, err := p.moved.withRecorded(ctx, pod, nil)
+	claims, err := p.withRecorded(ctx, pod, nil)
 	failed := map[types.UID]error{}
 	for _, claim := range claims {
 		if _, err := podOf(claim); err != nil { // the first pod may still have it
@@ -107,6 +81,14 @@ func (p *preparer) prepareAll(ctx context.Context, asked, claims []*resourceapi.
 		return errorForAll(claims, err)
 	}
 	return nil
+}
+
+// forget removes the records and the gate of one claim, unless the records are another pod's. It may be repeated.
+func (p *preparer) forget(uid, podUID string) error {
+	if err := p.store.DeleteClaim(uid, podUID); err != nil || len(p.store.ForClaim(uid)) > 0 {
+		return err
+	}
+	return p.cdi.Remove(uid)
 }
 
 // podOfAny returns the pod that claims are reserved for. The planner refuses a claim for no pod, or for several.

@@ -206,17 +206,17 @@ func TestUnprepare(t *testing.T) {
 // which does not wait for their containers.
 func TestUnprepareWaitsForTheSandbox(t *testing.T) {
 	d, k := attachedDriver(t)
-	drivertest.WantReason(t, d.unpreparer.unprepare(t.Context(), "a-uid"), reason.DELUnfinished, "claim default/a", "sandbox-1")
+	drivertest.WantReason(t, d.preparer.unprepare(t.Context(), "a-uid"), reason.DELUnfinished, "claim default/a", "sandbox-1")
 	drivertest.Same(t, "plugins", nil, k.Calls)
 	records := d.store.All()
 	deleted := referringTo("web", nil)
 	deleted.DeletionTimestamp = &metav1.Time{}
 	see(t, d, deleted)
-	if err := d.unpreparer.stillRuns(records, time.Now().Add(refuseRunning)); err != nil {
+	if err := d.preparer.stillRuns(records, time.Now().Add(refuseRunning)); err != nil {
 		t.Errorf("a namespace that outlives its sandbox holds its pod for ever: %v", err)
 	}
 	k.End(drivertest.SandboxNo(1))
-	if err := d.unpreparer.unprepare(t.Context(), "a-uid"); err != nil {
+	if err := d.preparer.unprepare(t.Context(), "a-uid"); err != nil {
 		t.Error(err)
 	}
 	drivertest.Same(t, "plugins", []string{`DEL net1 in sandbox-1 netns ""`}, k.Calls)

@@ -13,7 +13,6 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/klog/v2"
 
-	"github.com/nadra-dev/nadra/internal/metrics"
 	"github.com/nadra-dev/nadra/internal/multusstate"
 	"github.com/nadra-dev/nadra/internal/truncate"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
@@ -29,11 +28,9 @@ import (
 
 // reporter reports on claims' status and by events. It only queues.
 type reporter struct {
+	*environment
 	cfg         Config
-	store       *checkpoint.Store
-	events      *events.Recorder
 	claimStatus *claimstatus.Writer
-	metrics     *metrics.Node
 }
 
 // prepareFailed puts the error on the claim's devices and on the pods that the claim is reserved
@@ -148,7 +145,7 @@ func (r *reporter) stateDamaged(ctx context.Context, damaged checkpoint.Damaged)
 // networkStatusLate reports that the pod's network-status is late. Nothing else shows this on
 // a pod whose networks are attached.
 func (r *reporter) networkStatusLate(pod attachment.PodRef, err error) {
-	r.metrics.NetworkStatusLate()
+	r.cfg.Metrics.NetworkStatusLate()
 	why := "the API server has not answered"
 	if err != nil {
 		why = err.Error()

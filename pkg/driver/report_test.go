@@ -34,14 +34,15 @@ func TestManyNetworksAreOneEvent(t *testing.T) {
 		"many":  {maxNetworkEvents + 1, lost, 1, 1, "21 networks default/n00, default/n01, default/n02 and 18 more"},
 		"again": {maxNetworkEvents + 1, nil, 1, 1, "21 networks default/n00, default/n01, default/n02 and 18 more"},
 	} {
-		d := &Driver{environment: &environment{events: events.NewFake("node-1")}}
+		env := &environment{events: events.NewFake("node-1")}
+		d := &Driver{parts: &parts{pods: &pods{node: &node{environment: env}}}}
 		d.events.EventRecorder.(*record.FakeRecorder).IncludeObject = true
 		changes := []publish.HealthChange{{Network: attachment.NetworkRef{Namespace: "default", Name: "sick"}, Why: reason.Errorf(reason.PluginUnhealthy, "no")}}
 		for i := range tt.networks {
 			ref := attachment.NetworkRef{Namespace: "default", Name: fmt.Sprintf("n%02d", tt.networks-1-i)}
 			changes = append(changes, publish.HealthChange{Network: ref, Why: tt.why})
 		}
-		(&reporter{cfg: Config{NodeName: "node-1"}, events: d.events}).networkHealth(t.Context(), changes)
+		(&reporter{environment: env, cfg: Config{NodeName: "node-1"}}).networkHealth(t.Context(), changes)
 		var onNode, onNetwork int
 		for _, e := range eventsOf(t, d) {
 			if !strings.Contains(e, "kind=Node,") {

@@ -69,7 +69,8 @@ func (d *Driver) serve(ctx context.Context) error {
 			return err
 		}
 	})
-	alone, err := d.successor.try(ctx, g.Go)
+	begin := func(ctx context.Context) error { return d.begin(ctx, g.Go) }
+	alone, err := d.successor.try(ctx, begin)
 	if err != nil {
 		return err
 	}
@@ -87,11 +88,13 @@ func (d *Driver) serve(ctx context.Context) error {
 		return err
 	}
 	if !alone {
-		if helper, err = d.succeed(ctx, g.Go); err != nil {
+		if helper, err = d.succeed(ctx, g.Go, begin); err != nil {
 			return err
 		}
 	}
-	d.metadata.start(helper)
+	if d.cfg.DeviceMetadata {
+		d.metadata.Store(helper)
+	}
 	close(d.loaded)
 	writer := slicewriter.New(helper.PublishResources, d.slices)
 	if hardware != nil {
@@ -137,25 +140,31 @@ func (d *Driver) begin(ctx context.Context, start func(func() error)) error {
 
 // watchPods handles changes of pods from now on, and first all pods.
 func (d *Driver) watchPods() error {
-	if err := d.watch.onDeletion(d.jobs.podDeleted); err != nil {
-		return err
-	}
-	if err := d.watch.onUpdate(d.checker.podUpdated); err != nil {
-		return err
-	}
-	return d.watch.onChange(d.edits.podChanged)
+	return d.watch.onChange(func(before, now *metav1.PartialObjectMetadata) {
+		if now == nil {
+			d.jobs.podDeleted(podRefOf(before))
+			return
+		}
+		if now.DeletionTimestamp != nil {
+			d.jobs.podDeleted(podRefOf(now))
+		}
+		if before != nil {
+			d.checker.podUpdated(before, now)
+		}
+		d.edits.podChanged(before, now)
+	})
 }
 
 // tryBegin returns the error with which begin would fail, as far as that can be found out while another driver
 // has the state directory.
-func (d *Driver) tryBegin() error {
-	if err := d.store.Try(); err != nil {
-		return fmt.Errorf("opening the state in %s: %w", d.cfg.StateDir, err)
+func (n *node) tryBegin() error {
+	if err := n.store.Try(); err != nil {
+		return fmt.Errorf("opening the state in %s: %w", n.cfg.StateDir, err)
 	}
-	if err := d.cdi.Try(); err != nil {
+	if err := n.cdi.Try(); err != nil {
 		return err
 	}
-	return d.makeSocketDirs()
+	return n.makeSocketDirs()
 }
 
 // load reads what the answers to the kubelet and to the runtime depend on, besides the state. It
@@ -177,7 +186,7 @@ func (d *Driver) load(ctx context.Context, start func(func() error)) (slicewrite
 		return nil, err
 	}
 	if d.successor.has() {
-		d.sweeper.cache.collectGarbage(ctx)
+		d.sweeper.collectGarbage(ctx)
 	}
 	if err := d.networks.Refresh(ctx); err != nil {
 		return nil, err
@@ -207,13 +216,13 @@ func (d *Driver) readHardware(ctx context.Context, start func(func() error)) (sl
 // succeed takes the place of the driver that has the state directory. The kubelet and the runtime
 // are connected before that, if the driver can be asked: the kubelet's calls wait, and the
 // runtime runs nothing while it synchronises this driver (hooks.Synchronize).
-func (d *Driver) succeed(ctx context.Context, start func(func() error)) (helper *kubeletplugin.Helper, err error) {
+func (d *Driver) succeed(ctx context.Context, start func(func() error), begin func(context.Context) error) (helper *kubeletplugin.Helper, err error) {
 	// First, because the kubelet calls a driver as soon as that is registered, and because the rollout ends the
 	// other driver as soon as this one is ready.
 	if err := d.successor.rehearse(); err != nil {
 		return nil, err
 	}
-	asks, err := d.successor.canAsk(ctx, start)
+	asks, err := d.successor.canAsk(ctx, begin)
 	if err != nil {
 		return nil, err
 	}
@@ -226,11 +235,11 @@ func (d *Driver) succeed(ctx context.Context, start func(func() error)) (helper 
 		go d.successor.late(ctx)
 	}
 	klog.FromContext(ctx).Info("Another driver uses the state directory", "dir", d.cfg.StateDir, "reason", d.successor.waiting.Load().reason)
-	if err := d.successor.await(ctx, start); err != nil {
+	if err := d.successor.await(ctx, begin); err != nil {
 		return helper, err
 	}
 	if !asks {
-		d.sweeper.cache.collectGarbage(ctx)
+		d.sweeper.collectGarbage(ctx)
 		helper, err = d.startKubeletPlugin(ctx)
 	}
 	return helper, err
@@ -266,7 +275,7 @@ func (d *Driver) start(ctx context.Context, start func(func() error), writer *sl
 func (d *Driver) ownerChanged(ctx context.Context, owned, report bool) {
 	d.networks.Trigger()
 	d.hardware.Trigger()
-	d.adopter.trigger()
+	d.adopter.requests.Set()
 	d.unclaimed.reconsider()
 	if report {
 		d.report.ownerChanged(ctx, d.owner.Ownership, owned)
@@ -283,13 +292,5 @@ func listSlices(kube kubernetes.Interface, driver, node string) func(context.Con
 			return nil, fmt.Errorf("listing the ResourceSlices of this node: %w", err)
 		}
 		return list.Items, nil
-	}
-}
-
-// fail makes Run return err.
-func (d *Driver) fail(err error) {
-	select {
-	case d.failed <- err:
-	default: // it ends already
 	}
 }

@@ -29,10 +29,10 @@ import (
 	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 )
 
-// node is a driver that runs, between a kubelet's gRPC client and the real
+// running is a driver that runs, between a kubelet's gRPC client and the real
 // NRI of a container runtime, over real sockets. Only the API server, the
 // plugins and the network namespaces are not real.
-type node struct {
+type running struct {
 	*Driver
 	k       *drivertest.Kernel
 	runtime *adaptation.Adaptation
@@ -45,7 +45,7 @@ type node struct {
 
 // awaitAttach waits until pod web is not being attached. The driver runs, so its operations may not be
 // waited for: others may begin.
-func (n *node) awaitAttach(t *testing.T) {
+func (n *running) awaitAttach(t *testing.T) {
 	t.Helper()
 	deadline := time.Now().Add(tolerant)
 	for n.jobs.running(drivertest.Web.UID) {
@@ -69,7 +69,7 @@ func webWith(claim *resourceapi.ResourceClaim) *corev1.Pod {
 
 // startNode starts a driver with pod web's claim, and waits until it serves
 // both sides.
-func startNode(t *testing.T, claim *resourceapi.ResourceClaim, changes ...func(*Config, *Clients)) *node {
+func startNode(t *testing.T, claim *resourceapi.ResourceClaim, changes ...func(*Config, *Clients)) *running {
 	t.Helper()
 	// The generated fake of NADs knows no streaming lists.
 	featurestesting.SetFeatureDuringTest(t, features.WatchListClient, false)
@@ -93,7 +93,7 @@ func startNode(t *testing.T, claim *resourceapi.ResourceClaim, changes ...func(*
 			t.Fatal(err)
 		}
 	}
-	n := &node{runtime: startRuntime(t, dir)}
+	n := &running{runtime: startRuntime(t, dir)}
 	scheme := metadatafake.NewTestScheme()
 	if err := metav1.AddMetaToScheme(scheme); err != nil {
 		t.Fatal(err)
@@ -120,17 +120,17 @@ func startNode(t *testing.T, claim *resourceapi.ResourceClaim, changes ...func(*
 }
 
 // beside starts another driver on the same node, in the pod of that UID.
-func (n *node) beside(t *testing.T, podUID string) *node {
+func (n *running) beside(t *testing.T, podUID string) *running {
 	t.Helper()
 	cfg := n.cfg
 	cfg.PodUID = podUID
-	out := &node{k: n.k, runtime: n.runtime}
+	out := &running{k: n.k, runtime: n.runtime}
 	out.run(t, cfg, n.clients)
 	return out
 }
 
 // run starts the driver.
-func (n *node) run(t *testing.T, cfg Config, clients Clients) {
+func (n *running) run(t *testing.T, cfg Config, clients Clients) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	env, err := openEnvironment(ctx, cfg, clients)
@@ -138,10 +138,10 @@ func (n *node) run(t *testing.T, cfg Config, clients Clients) {
 		t.Fatal(err)
 	}
 	env.plugins, env.netns, env.defaultNetwork = n.k, n.k, drivertest.CBR0
+	env.registrationWait = 10 * time.Millisecond // no kubelet answers
 	if n.Driver, err = wire(ctx, cfg, clients, env); err != nil {
 		t.Fatal(err)
 	}
-	n.retrigger.wait = 10 * time.Millisecond // no kubelet answers
 	n.ended = make(chan error, 1)
 	go func() { n.ended <- n.Run(ctx) }()
 	_, service := socketNames(cfg.DriverName, n.started)
@@ -176,7 +176,7 @@ func startRuntime(t *testing.T, dir string) *adaptation.Adaptation {
 }
 
 // prepare asks as the kubelet does, until the driver answers.
-func (n *node) prepare(t *testing.T, claim *resourceapi.ResourceClaim) {
+func (n *running) prepare(t *testing.T, claim *resourceapi.ResourceClaim) {
 	t.Helper()
 	request := &drapb.NodePrepareResourcesRequest{Claims: []*drapb.Claim{{Namespace: claim.Namespace, Name: claim.Name, Uid: string(claim.UID)}}}
 	ctx, cancel := context.WithTimeout(t.Context(), tolerant)
@@ -190,7 +190,7 @@ func (n *node) prepare(t *testing.T, claim *resourceapi.ResourceClaim) {
 	}
 }
 
-func (n *node) unprepare(t *testing.T, claim *resourceapi.ResourceClaim) {
+func (n *running) unprepare(t *testing.T, claim *resourceapi.ResourceClaim) {
 	t.Helper()
 	request := &drapb.NodeUnprepareResourcesRequest{Claims: []*drapb.Claim{{Namespace: claim.Namespace, Name: claim.Name, Uid: string(claim.UID)}}}
 	answer, err := n.kubelet.NodeUnprepareResources(t.Context(), request)
@@ -220,7 +220,7 @@ func become(t *testing.T, holds func() error) {
 }
 
 // publishes waits until the publisher has published exactly these devices.
-func (n *node) publishes(t *testing.T, want ...string) {
+func (n *running) publishes(t *testing.T, want ...string) {
 	t.Helper()
 	become(t, func() error {
 		if got := n.networks.Published(); got == nil || !slices.Equal(got, want) {
@@ -232,7 +232,7 @@ func (n *node) publishes(t *testing.T, want ...string) {
 
 // runSandbox does as containerd does: no plugin is being synchronised meanwhile,
 // so that a sandbox is either listed to it or told.
-func (n *node) runSandbox(t *testing.T, pod *nri.PodSandbox) error {
+func (n *running) runSandbox(t *testing.T, pod *nri.PodSandbox) error {
 	t.Helper()
 	block := n.runtime.BlockPluginSync()
 	defer block.Unblock()

@@ -10,13 +10,12 @@ import (
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
+	"github.com/nadra-dev/nadra/pkg/cniexec"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/background"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/networkstatus"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/operations"
@@ -35,26 +34,13 @@ const (
 // report, and claims that are gone. It never ends an attachment only because something is
 // absent: the sandbox's network namespace must be gone, and with it every interface in it.
 type sweeper struct {
-	store         *checkpoint.Store
-	attacher      *attach.Attacher
-	jobs          *attachJobs
-	operations    *operations.Group
-	watch         *podWatch
-	networkStatus *networkstatus.Writer
-	unpreparer    *unpreparer
-	cache         *cniCacheCleaner
-	edits         *podEdits
-	checker       *checker
-	unclaimed     *unclaimedPods
-	kube          kubernetes.Interface
-
-	requests  background.Trigger
+	*parts
 	heartbeat background.Heartbeat
 	// tasks are what sweeps have begun: a plugin that hangs delays nothing else.
 	tasks background.Tasks
 	// goneClaims has the claims that were gone in the latest sweep of the ticker.
 	goneClaims map[string]bool
-	// leftovers has what the latest sweep could not clean up.
+	// leftovers has what the latest sweep could not clean up, and before that what begin has found.
 	leftovers atomic.Pointer[leftovers]
 }
 
@@ -70,9 +56,6 @@ type leftovers struct {
 	damaged int
 }
 
-// trigger requests a sweep. It never blocks.
-func (s *sweeper) trigger() { s.requests.Set() }
-
 // run sweeps until ctx ends.
 func (s *sweeper) run(ctx context.Context) error {
 	tick := time.NewTicker(sweepEvery)
@@ -84,7 +67,7 @@ func (s *sweeper) run(ctx context.Context) error {
 			s.tasks.Wait(context.WithoutCancel(ctx), sweepWait) // they begin operations
 			return nil
 		case <-tick.C:
-		case <-s.requests.C():
+		case <-s.sweeps.C():
 			requested = true
 		}
 		s.heartbeat.Beat()
@@ -108,13 +91,15 @@ func (s *sweeper) sweep(ctx context.Context, requested bool) {
 	}
 	s.unclaimed.attachPending()
 	s.checker.lookAtAll()
-	err := s.cache.clean(ctx, &s.tasks)
+	err := s.cleanCache(ctx)
 	s.tasks.Wait(ctx, sweepWait)
 	if ctx.Err() != nil {
 		return
 	}
 	if err == nil {
-		left.cached, err = s.cache.count()
+		var orphans []cniexec.Orphan
+		orphans, err = s.orphans()
+		left.cached = len(orphans)
 	}
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Cleaning the CNI cache failed; the next sweep tries again")
@@ -174,7 +159,7 @@ func (s *sweeper) sweepPod(ctx context.Context, pod attachment.PodRef, records [
 		if err := s.attacher.Detach(ctx, pod.UID, s.needsLateDEL); err != nil {
 			return err
 		}
-		return forgetUnclaimed(s.store, pod, s.isOver)
+		return s.forgetUnclaimed(pod, s.isOver)
 	})
 }
 
@@ -225,7 +210,7 @@ func (s *sweeper) sweepClaims(ctx context.Context) {
 			logger := klog.LoggerWithValues(klog.FromContext(operations.WithPod(ctx, pod)), "claim", klog.KRef(r.Claim.Namespace, r.Claim.Name), "claimUID", uid)
 			s.tasks.Start("claim "+uid, func() {
 				logger.Info("Unpreparing a claim that is gone and that the kubelet has not unprepared")
-				if err := s.unpreparer.unprepare(ctx, uid); err != nil {
+				if err := s.preparer.unprepare(ctx, uid); err != nil {
 					logger.Error(err, "Unpreparing a claim that is gone failed; the next sweep tries again")
 				}
 			})
@@ -235,6 +220,6 @@ func (s *sweeper) sweepClaims(ctx context.Context) {
 
 // isGone asks the API server for a claim. It returns false if that is unknown.
 func (s *sweeper) isGone(ctx context.Context, ref attachment.ClaimRef) bool {
-	claim, err := s.kube.ResourceV1().ResourceClaims(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+	claim, err := s.clients.Kube.ResourceV1().ResourceClaims(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
 	return apierrors.IsNotFound(err) || err == nil && string(claim.UID) != ref.UID
 }

@@ -239,7 +239,7 @@ func TestPrepareWaitsForADeviceInUse(t *testing.T) {
 			answered <- errors.Join(err, results["b-uid"].Err)
 		}()
 		kernelOf(d).End(drivertest.SandboxNo(1))
-		if err := d.unpreparer.unprepare(t.Context(), "a-uid"); err != nil {
+		if err := d.preparer.unprepare(t.Context(), "a-uid"); err != nil {
 			t.Fatal(err)
 		}
 		if err := <-answered; err != nil {
@@ -265,7 +265,7 @@ func TestPrepareOfAClaimThatAnotherPodStillHas(t *testing.T) {
 		}
 		drivertest.WantReason(t, results["a-uid"].Err, reason.DeviceInUse, "pod default/web")
 		kernelOf(d).End(drivertest.SandboxNo(1))
-		if err := d.unpreparer.unprepare(t.Context(), "a-uid"); err != nil {
+		if err := d.preparer.unprepare(t.Context(), "a-uid"); err != nil {
 			t.Fatal(err)
 		}
 		if err := prepare(t, d, again)["a-uid"].Err; err != nil {
@@ -278,7 +278,7 @@ func TestPrepareOfAClaimThatAnotherPodStillHas(t *testing.T) {
 func TestLatePrepare(t *testing.T) {
 	d, _ := attachedDriver(t)
 	kernelOf(d).End(drivertest.SandboxNo(1))
-	if err := d.unpreparer.unprepare(t.Context(), "a-uid"); err != nil {
+	if err := d.preparer.unprepare(t.Context(), "a-uid"); err != nil {
 		t.Fatal(err)
 	}
 	drivertest.WantReason(t, prepare(t, d, claim("a", "blue"))["a-uid"].Err, reason.ClaimUnprepared, "claim default/a ")
@@ -297,10 +297,9 @@ func TestLatePrepare(t *testing.T) {
 
 // TestGarbageCollectionKeepsWhatNeedsADEL checks the list of valid attachments.
 func TestGarbageCollectionKeepsWhatNeedsADEL(t *testing.T) {
-	d, k := attachedDriver(t)
+	d, k := attachedDriverWith(t, setup{cfg: func(c *Config) { withConf(t, c, "bridge") }})
 	prepare(t, d, claim("b", "blue"))
-	d.sweeper.cache.withoutMultus = func() (bool, error) { return true, nil }
-	d.sweeper.cache.collectGarbage(t.Context())
+	d.sweeper.collectGarbage(t.Context())
 	conflist := string(d.store.All()[0].Attachment.Conflist)
 	drivertest.Same(t, "plugins", []string{"GC " + conflist + " valid [{sandbox-1 net1}]"}, k.Calls)
 }
@@ -308,7 +307,7 @@ func TestGarbageCollectionKeepsWhatNeedsADEL(t *testing.T) {
 // TestUnpreparedClaimsAreForgotten checks that an unprepared claim is remembered for its pod,
 // and for a while.
 func TestUnpreparedClaimsAreForgotten(t *testing.T) {
-	ts := unpreparedClaims{times: map[unpreparedClaim]time.Time{}}
+	ts := unpreparedClaims{}
 	now := time.Unix(1000, 0)
 	ts.add("claim", drivertest.Web.UID, now)
 	drivertest.Same(t, "at once", true, ts.has("claim", drivertest.Web.UID, now))

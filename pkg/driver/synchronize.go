@@ -3,18 +3,24 @@ package driver
 import (
 	"context"
 	"slices"
+	"time"
 
 	nri "github.com/containerd/nri/pkg/api"
 	"k8s.io/klog/v2"
 
 	"github.com/nadra-dev/nadra/internal/failpoint"
+	"github.com/nadra-dev/nadra/internal/metrics"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/claimstatus"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/networkstatus"
 )
 
-// Synchronize attaches sandboxes that were started while the driver was not connected,
+// Synchronize first takes over from another driver. containerd runs nothing else while it synchronises a plugin, so this is
+// the moment at which no event can be lost: the driver before has had all earlier ones, and this one gets all later ones. An
+// error makes the runtime drop this connection, and the driver before goes on.
+//
+// Synchronize then attaches sandboxes that were started while the driver was not connected,
 // behind the gate, which holds their containers. The sweep, which it triggers, attaches those of pods
 // without a claim. It reports attachments that an earlier
 // driver could not report, and checks once, in the background, those that an earlier
@@ -26,19 +32,25 @@ import (
 // listed container proves that its sandbox has begun, and a sandbox without one may have begun, too: its
 // containers have exited. What this process has admitted itself it remembers. Any other such sandbox
 // counts as new, and a pod without a claim that the node refuses gets no further container in it.
-func (h *hooks) Synchronize(ctx context.Context, pods []*nri.PodSandbox, containers []*nri.Container) ([]*nri.ContainerUpdate, error) {
-	klog.FromContext(ctx).Info("Connected to the container runtime's NRI", "sandboxes", len(pods), "hookBudget", h.budget())
+func (h *hooks) Synchronize(ctx context.Context, sandboxes []*nri.PodSandbox, containers []*nri.Container) ([]*nri.ContainerUpdate, error) {
+	defer h.done(metrics.Synchronize, time.Now())
+	if err := h.successor.handOver(ctx, h.limit()-syncMargin); err != nil {
+		return nil, err
+	}
+	h.runtime.setLimit(h.limit())
+	h.cfg.Metrics.Connected()
+	klog.FromContext(ctx).Info("Connected to the container runtime's NRI", "sandboxes", len(sandboxes), "hookBudget", h.budget())
 	first := !h.checker.began.Swap(true)
 	byID := map[string]*nri.PodSandbox{}
-	for _, pod := range pods {
+	for _, pod := range sandboxes {
 		byID[pod.GetId()] = pod
 	}
-	begun := h.edits.sandboxes.reset()
+	begun := h.sandboxes.reset()
 	for _, c := range containers {
 		begun[c.GetPodSandboxId()] = true
 	}
-	for _, sandbox := range h.live(pods) {
-		live := h.sandboxes.live(byID[sandbox.ID])
+	for _, sandbox := range h.attachable(sandboxes) {
+		live := h.liveOf(byID[sandbox.ID])
 		live.late, live.begun = true, begun[sandbox.ID]
 		_, writing := h.networkStatus.Pending(sandbox.Pod)
 		records := h.store.ForPod(sandbox.Pod.UID)
@@ -70,21 +82,21 @@ func (h *hooks) Synchronize(ctx context.Context, pods []*nri.PodSandbox, contain
 	failpoint.Reach(failpoint.BeforeSynchronized)
 	failpoint.Soon(failpoint.AfterSynchronized)
 	h.runtime.connected()
-	h.sweeper.trigger()
+	h.sweeps.Set()
 	return nil, nil
 }
 
-// live returns the sandboxes that can be attached, one for each pod. If a pod has two, the one
+// attachable returns the sandboxes that can be attached, one for each pod. If a pod has two, the one
 // that is attached has the pod's containers.
-func (h *hooks) live(pods []*nri.PodSandbox) map[string]attachment.Sandbox {
+func (h *hooks) attachable(sandboxes []*nri.PodSandbox) map[string]attachment.Sandbox {
 	runtime := h.runtime.name()
 	opens := func(netns string) bool {
 		_, err := h.attacher.Netns.Inspect(netns)
 		return err == nil
 	}
 	out := map[string]attachment.Sandbox{}
-	for _, pod := range pods {
-		s := h.sandboxes.of(pod)
+	for _, pod := range sandboxes {
+		s := h.sandboxOf(pod)
 		if other, found := out[s.Pod.UID]; !alive(runtime, s.NetNS, pod.GetPid(), opens) || found && h.attached(other) {
 			continue
 		}

@@ -13,14 +13,11 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 
-	"github.com/nadra-dev/nadra/internal/metrics"
 	"github.com/nadra-dev/nadra/internal/truncate"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/events"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/operations"
 )
 
@@ -38,21 +35,11 @@ const (
 // unclaimedPods serves, or refuses, pods that name networks by annotation and have no claim:
 // static pods, pods with spec.nodeName, and pods that the webhook has not seen.
 type unclaimedPods struct {
-	owner    *owner
-	policies *namespacePolicies
-	// ofMultus reports whether Multus has attached a sandbox, which the adopter adopts.
-	ofMultus   func(sandboxID string) bool
-	store      *checkpoint.Store
-	attacher   *attach.Attacher
-	planner    *planner
-	operations *operations.Group
-	jobs       *attachJobs
-	watch      *podWatch
-	edits      *podEdits
+	*pods
+	jobs  *attachJobs
+	edits *podEdits
 	// turns limits the number of pods whose annotations are planned at a time.
-	turns   *semaphore.Weighted
-	events  *events.Recorder
-	metrics *metrics.Node
+	turns *semaphore.Weighted
 }
 
 // isStatic reports whether the kubelet has the pod from a file.
@@ -67,7 +54,8 @@ func isStatic(pod *nri.PodSandbox) bool {
 // pod's networks. A static pod, which the API server may need, it leaves to the sweep then, and returns
 // false.
 func (u *unclaimedPods) consider(s liveSandbox) (pending bool, err error) {
-	if !u.concerned(s) || u.ofMultus(s.ID) {
+	// The adopter adopts what Multus has attached. Beside Multus, that has every sandbox's default network.
+	if !u.concerned(s) || !u.cfg.BesideMultus && u.custody.ofMultus(s.ID) {
 		u.edits.started(s)
 		return false, nil
 	}
@@ -80,7 +68,7 @@ func (u *unclaimedPods) consider(s liveSandbox) (pending bool, err error) {
 		return false, u.ownerUnknown(s.Pod)
 	}
 	s.pending, s.late = true, s.late || !known
-	u.edits.sandboxes.add(s)
+	u.sandboxes.add(s)
 	return known || !s.static, nil
 }
 
@@ -92,7 +80,7 @@ func (u *unclaimedPods) concerned(s liveSandbox) bool {
 // live returns what is known of a sandbox. It decides about one of which no hook has heard: CRI-O makes
 // sandboxes while it synchronises a plugin.
 func (u *unclaimedPods) live(s liveSandbox) (liveSandbox, error) {
-	if known, found := u.edits.sandboxes.of(s.Pod.UID); found && known.ID == s.ID {
+	if known, found := u.sandboxes.of(s.Pod.UID); found && known.ID == s.ID {
 		return known, nil
 	}
 	s.late = true
@@ -116,7 +104,7 @@ func (u *unclaimedPods) attach(s liveSandbox, watched bool) *job {
 
 // attachPending attaches the sandboxes that are still pending, except those that have just failed.
 func (u *unclaimedPods) attachPending() {
-	for _, s := range u.edits.sandboxes.all() {
+	for _, s := range u.sandboxes.all() {
 		if j := u.jobs.of(s.Sandbox); s.pending && (j == nil || !j.running() && !j.fresh()) {
 			u.attach(s, false)
 		}
@@ -130,7 +118,7 @@ func onlyDevices(records []checkpoint.Record) bool {
 
 // reconsider decides again about the running sandboxes of pods without networks, after the node's owner has changed.
 func (u *unclaimedPods) reconsider() {
-	for _, s := range u.edits.sandboxes.all() {
+	for _, s := range u.sandboxes.all() {
 		if !s.pending && onlyDevices(u.store.ForPod(s.Pod.UID)) {
 			s.late = true
 			_, _ = u.consider(s) // CreateContainer refuses
@@ -169,11 +157,11 @@ func (u *unclaimedPods) plan(ctx context.Context, s liveSandbox) error {
 		if known == nil || known.DeletionTimestamp != nil {
 			return reason.Errorf(reason.PodNotRead, "pod %s is not known to the API server, or is being deleted", s.Pod)
 		}
-		text = u.planner.annotation.text(known.Annotations)
+		text = u.cfg.networksText(known.Annotations)
 	}
 	networks, err := u.owner.unclaimedNetworks(s, text, u.policies.of(s.Pod.Namespace))
 	if err != nil {
-		u.metrics.UnclaimedRefused()
+		u.cfg.Metrics.UnclaimedRefused()
 		u.events.Pod(s.Pod, corev1.EventTypeWarning, reason.EventFailedNoClaim, err.Error())
 		return err
 	}
@@ -191,13 +179,12 @@ func (u *unclaimedPods) plan(ctx context.Context, s liveSandbox) error {
 // record plans the attachments of a sandbox and writes their records. What the pod had in an
 // earlier sandbox is deleted first. Records of this sandbox stay as they are.
 func (u *unclaimedPods) record(ctx context.Context, sandbox attachment.Sandbox, networks []attachment.Selection, static bool) error {
-	op := operations.Operation{Pod: sandbox.Pod, Limit: operations.AttachTime, Over: reason.Errorf(reason.AttachTimeout, "no success within %s", operations.AttachTime)}
-	return u.operations.Do(ctx, op, func(ctx context.Context) error { return u.recordLocked(ctx, sandbox, networks, static) })
+	return u.operations.Do(ctx, attaching(sandbox.Pod, operations.AttachTime), func(ctx context.Context) error { return u.recordLocked(ctx, sandbox, networks, static) })
 }
 
 // recordLocked does so while no other operation on the pod runs.
 func (u *unclaimedPods) recordLocked(ctx context.Context, sandbox attachment.Sandbox, networks []attachment.Selection, static bool) error {
-	if err := clearEarlier(ctx, u.store, u.attacher, sandbox); err != nil {
+	if err := u.clearEarlier(ctx, sandbox); err != nil {
 		return err
 	}
 	plan, err := u.planner.planUnclaimed(ctx, sandbox.Pod, networks, static)

@@ -32,7 +32,13 @@ import (
 // knows pod solo, which restarts its containers.
 func inUnclaimedWorld(t *testing.T, test func(*testing.T, *world)) {
 	t.Helper()
-	inWorldWith(t, setup{cfg: func(c *Config) { c.Ownership = Ownership{Unclaimed: AttachUnclaimed} }}, blueConf, func(t *testing.T, w *world) {
+	inUnclaimedWorldWith(t, nil, test)
+}
+
+// inUnclaimedWorldWith does the same with a change of the environment.
+func inUnclaimedWorldWith(t *testing.T, env func(*environment), test func(*testing.T, *world)) {
+	t.Helper()
+	inWorldWith(t, setup{cfg: func(c *Config) { c.Ownership = Ownership{Unclaimed: AttachUnclaimed} }, env: env}, blueConf, func(t *testing.T, w *world) {
 		w.knows(t, "solo-uid", nil)
 		test(t, w)
 	})
@@ -359,13 +365,13 @@ func TestAnnotationStaysInItsNamespaces(t *testing.T) {
 			_, _, err := w.CreateContainer(t.Context(), pod, &nri.Container{})
 			drivertest.WantReason(t, err, reason.NamespaceIsolation)
 		}
-		_, err := w.preparer.planner.planAdded(attachment.PodRef{Namespace: "dev", Name: "tenant", UID: "tenant-uid"},
+		_, err := w.planner.planAdded(attachment.PodRef{Namespace: "dev", Name: "tenant", UID: "tenant-uid"},
 			podedit.Addition{Selection: attachment.Selection{Network: attachment.NetworkRef{Namespace: "default", Name: "blue"}}})
 		drivertest.WantReason(t, err, reason.NamespaceIsolation, "default/blue")
 		see(t, w.Driver, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 			Namespace: "dev", Name: "extended", UID: "extended-uid", Annotations: map[string]string{attachment.NetworksAnnotation: "default/blue"},
 		}})
-		_, err = w.preparer.planner.annotated(t.Context(), attachment.PodRef{Namespace: "dev", Name: "extended", UID: "extended-uid"})
+		_, err = w.planner.annotated(t.Context(), attachment.PodRef{Namespace: "dev", Name: "extended", UID: "extended-uid"})
 		drivertest.WantReason(t, err, reason.NamespaceIsolation, "default/blue")
 		drivertest.Same(t, "plugins", nil, w.k.Calls)
 	})
@@ -374,10 +380,11 @@ func TestAnnotationStaysInItsNamespaces(t *testing.T) {
 // TestUnclaimedPodWaitsForThePendingDELOfItsDevice lets a device plugin give a pod without a claim the device of a pod
 // that is gone, and whose DEL is pending: it would take a device for which a DEL may still run.
 func TestUnclaimedPodWaitsForThePendingDELOfItsDevice(t *testing.T) {
-	inUnclaimedWorld(t, func(t *testing.T, w *world) {
-		w.preparer.planner.pluginDevices = func(context.Context, attachment.PodRef) (map[string][]string, error) {
+	inUnclaimedWorldWith(t, func(e *environment) {
+		e.pluginDevices = func(context.Context, attachment.PodRef) (map[string][]string, error) {
 			return map[string][]string{"example.com/vf": {"0000:3b:02.0"}}, nil
 		}
+	}, func(t *testing.T, w *world) {
 		if err := w.nads.(nadCache).Add(drawing("example.com/vf", nad("vf", redConf))); err != nil {
 			t.Fatal(err)
 		}

@@ -11,40 +11,25 @@ import (
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/claimstatus"
 )
 
 // refuseRunning is how long Unprepare refuses while the pod's sandbox exists.
 const refuseRunning = 5 * time.Minute
 
-// unpreparer unprepares the claims of pods.
-type unpreparer struct {
-	claimRecords
-	attacher    *attach.Attacher
-	jobs        *attachJobs
-	detacher    *detacher
-	unprepared  *unpreparedClaims
-	claimStatus *claimstatus.Writer
-	sandboxes   *liveSandboxes
-	watch       *podWatch
-	refused     firstTimes // by claim UID
-}
-
 // unprepare detaches what is attached for one claim, and removes the claim's records.
-func (u *unpreparer) unprepare(ctx context.Context, uid string) error {
-	records := u.store.ForClaim(uid)
+func (p *preparer) unprepare(ctx context.Context, uid string) error {
+	records := p.store.ForClaim(uid)
 	if len(records) == 0 {
-		return u.forget(uid, "") // what an earlier call could not remove
+		return p.forget(uid, "") // what an earlier call could not remove
 	}
-	err := u.stillRuns(records, time.Now())
+	err := p.stillRuns(records, time.Now())
 	if err == nil {
-		err = u.detach(ctx, records, func(ctx context.Context) error {
-			if err := u.attacher.DetachClaim(ctx, records[0].Pod.UID, uid); err != nil {
+		err = p.detach(ctx, records, func(ctx context.Context) error {
+			if err := p.attacher.DetachClaim(ctx, records[0].Pod.UID, uid); err != nil {
 				return err
 			}
-			u.claimStatus.Forget(records[0].Claim)
-			return u.forget(uid, records[0].Pod.UID)
+			p.claimStatus.Forget(records[0].Claim)
+			return p.forget(uid, records[0].Pod.UID)
 		})
 	}
 	if err != nil {
@@ -55,22 +40,22 @@ func (u *unpreparer) unprepare(ctx context.Context, uid string) error {
 
 // detach ends the attaching of a claim with these records, and then calls run, which detaches it, as an operation on
 // the pod.
-func (u *unpreparer) detach(ctx context.Context, records []checkpoint.Record, run func(context.Context) error) error {
+func (p *preparer) detach(ctx context.Context, records []checkpoint.Record, run func(context.Context) error) error {
 	pod := records[0].Pod
-	u.unprepared.add(records[0].Claim.UID, pod.UID, time.Now())
-	u.jobs.cancel(pod.UID, "", errUnprepared)
-	return u.detacher.operations.Run(ctx, u.detacher.operation(pod, records), run)
+	p.unprepared.add(records[0].Claim.UID, pod.UID, time.Now())
+	p.jobs.cancel(pod.UID, "", errUnprepared)
+	return p.operations.Run(ctx, p.detaching(pod, records), run)
 }
 
 // release detaches a claim that has passed to another pod. Its records stay, because the kubelet has their
 // devices. It refuses while the pod's sandbox has its network namespace.
-func (u *unpreparer) release(ctx context.Context, claim *resourceapi.ResourceClaim) error {
-	records := u.store.ForClaim(string(claim.UID))
+func (p *preparer) release(ctx context.Context, claim *resourceapi.ResourceClaim) error {
+	records := p.store.ForClaim(string(claim.UID))
 	if !passes(claim, records) {
 		return nil
 	}
 	for _, r := range records {
-		if u.heldBySandbox(r) {
+		if p.heldBySandbox(r) {
 			return reason.Errorf(reason.DeviceInUse, "claim %s is still attached in pod %s, whose sandbox %.12s runs on this node: it is attached here when that one has ended",
 				r.Claim, r.Pod, r.Sandbox.ID)
 		}
@@ -78,19 +63,19 @@ func (u *unpreparer) release(ctx context.Context, claim *resourceapi.ResourceCla
 	if !slices.ContainsFunc(records, checkpoint.Record.NeedsDEL) {
 		return nil
 	}
-	return u.detach(ctx, records, func(ctx context.Context) error {
-		return u.attacher.Detach(ctx, records[0].Pod.UID, func(r checkpoint.Record) bool { return r.FileUID() == string(claim.UID) })
+	return p.detach(ctx, records, func(ctx context.Context) error {
+		return p.attacher.Detach(ctx, records[0].Pod.UID, func(r checkpoint.Record) bool { return r.FileUID() == string(claim.UID) })
 	})
 }
 
 // heldBySandbox reports whether a sandbox has what is recorded: it has its network namespace, or, in the host's
 // network, the runtime has not reported its end.
-func (u *unpreparer) heldBySandbox(r checkpoint.Record) bool {
+func (p *preparer) heldBySandbox(r checkpoint.Record) bool {
 	if r.DeviceOnly && r.Sandbox != nil && r.Sandbox.NetNS == "" {
-		s, found := u.sandboxes.of(r.Pod.UID)
+		s, found := p.sandboxes.of(r.Pod.UID)
 		return found && s.ID == r.Sandbox.ID
 	}
-	return (r.NeedsDEL() || r.DeviceOnly) && u.attacher.SandboxAlive(r)
+	return (r.NeedsDEL() || r.DeviceOnly) && p.attacher.SandboxAlive(r)
 }
 
 // stillRuns returns an error while the sandbox of a claim has its network namespace. The
@@ -98,12 +83,12 @@ func (u *unpreparer) heldBySandbox(r checkpoint.Record) bool {
 // are gone does not wait for their containers (a forced deletion is enough): they would lose
 // their networks while they run. The loop comes again. If a namespace outlives its sandbox,
 // this gives up after refuseRunning, unless the pod is there: the call is late, and was meant for the pod before it.
-func (u *unpreparer) stillRuns(records []checkpoint.Record, now time.Time) error {
+func (p *preparer) stillRuns(records []checkpoint.Record, now time.Time) error {
 	for _, r := range records {
-		if !u.heldBySandbox(r) {
+		if !p.heldBySandbox(r) {
 			continue
 		}
-		if since := u.refused.since(r.Claim.UID, now); now.Sub(since) < refuseRunning || !u.watch.ends(r.Pod) {
+		if since := p.refused.since(r.Claim.UID, now); now.Sub(since) < refuseRunning || !p.watch.ends(r.Pod) {
 			return reason.Errorf(reason.DELUnfinished, "the pod's sandbox %.12s still runs: it is detached when it was stopped", r.Sandbox.ID)
 		}
 	}
@@ -133,6 +118,9 @@ func (u *unpreparedClaims) add(claimUID, podUID string, now time.Time) {
 		if now.Sub(at) > unpreparedLife {
 			delete(u.times, k)
 		}
+	}
+	if u.times == nil {
+		u.times = map[unpreparedClaim]time.Time{}
 	}
 	u.times[unpreparedClaim{claimUID, podUID}] = now
 }

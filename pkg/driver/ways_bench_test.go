@@ -152,7 +152,7 @@ func (w hookWay) del(ctx context.Context, pod *nri.PodSandbox) error {
 }
 
 func (w hookWay) forget(ctx context.Context, pod *nri.PodSandbox) error {
-	return w.side.driver.unpreparer.unprepare(ctx, claimOf(pod))
+	return w.side.driver.preparer.unprepare(ctx, claimOf(pod))
 }
 
 // multusWay is what the runtime does with Multus as its only network.

@@ -231,8 +231,10 @@ func (k *Kernel) SetAddresses(all ...podnet.Address) {
 	k.Addresses = all
 }
 
-// Missing reports that all plugins are installed.
-func (k *Kernel) Missing([]string) []string { return nil }
+// Missing reports that all plugins but "absent" are installed.
+func (k *Kernel) Missing(types []string) []string {
+	return slices.DeleteFunc(slices.Clone(types), func(name string) bool { return name != "absent" })
+}
 
 // Status reports that all plugins are healthy.
 func (k *Kernel) Status(context.Context, json.RawMessage) error { return nil }
