@@ -308,7 +308,8 @@ monitoring: ## alerts and dashboards against Debian's Prometheus, which is unpac
 test-vm: image ## a QEMU guest with SR-IOV cards as a node: VFs, RDMA and plugins that need another kernel
 	$(call on-clusters,./test/vm,,vm-lane)
 
-# It takes more than an hour. BENCH_RESUME=1 continues an interrupted run;
+# It takes more than an hour. BENCH_RESUME=1 continues an interrupted run, and BENCH_RESUME=published takes all
+# figures but those of the benchmarks that run from performance.json, as with `go test -bench BenchmarkScale`;
 # BENCH_CHURN is the time of the churn measurement (10m), BENCH_SCALE the simulated
 # clusters' nodes (1000,5000).
 bench: image $(CLUSTER) ## measure nadra beside Multus; writes docs/reference/performance.md and .json

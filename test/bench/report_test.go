@@ -45,8 +45,11 @@ type report struct {
 	Commands      []commandFigures
 	Webhook       *webhookFigures
 	Scale         []scaleFigures
-	// Unseen is the number of slice writes after a change of a NAD that devices do not show.
-	Unseen *int
+	RealWrites    *realWrites
+	// ScaleSource tells when and from what Scale was measured.
+	ScaleSource string
+	// again is set if benchmarks replace figures of an earlier run.
+	again bool
 }
 
 // machine describes where the figures were measured.

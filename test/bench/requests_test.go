@@ -45,8 +45,9 @@ type auditEvent struct {
 }
 
 const (
-	nadraAccount  = "system:serviceaccount:nadra:nadra-node"
-	multusAccount = "system:serviceaccount:kube-system:multus"
+	nadraAccount      = "system:serviceaccount:nadra:nadra-node"
+	controllerAccount = "system:serviceaccount:nadra-system:nadra-controller"
+	multusAccount     = "system:serviceaccount:kube-system:multus"
 )
 
 // attaches reports whether nadra's driver or Multus has sent the request.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -23,19 +24,24 @@ const (
 	scaleRounds = 3
 	// scalePods is the number of pods that are created at once.
 	scalePods = 200
-	// usualNADs is the number of NADs on every node for which the goals are set, and otherNADs
-	// are the numbers that are compared with it.
+	// usualNADs is the number of NADs for which most goals are set.
 	usualNADs = 100
 )
 
-var otherNADs = []int{1, 200}
+var (
+	// sharedNADs are the numbers of NADs that nodes of one profile share.
+	sharedNADs = []int{1, usualNADs, 200}
+	// manyProfiles are the numbers of profiles that are compared with one, in the smallest cluster.
+	manyProfiles = []int{5, 50}
+)
 
 // scaleFigures has the figures of a cluster of a number of simulated nodes.
 type scaleFigures struct {
 	Nodes int
 	// Offers has the figures of each offer, in the order of the first round.
 	Offers []offerFigures
-	Change changeFigures
+	// Change has the figures of a change of slices of each node, and SharedChange of those of a profile.
+	Change, SharedChange changeFigures
 	// Etcd is the size of etcd's file after the first round, in MiB.
 	Etcd float64
 }
@@ -43,27 +49,28 @@ type scaleFigures struct {
 // offerFigures has the figures of a cluster whose nodes have one kind of slices.
 type offerFigures struct {
 	Title string
-	// NADs is the number of NADs on every node that the slices stand for.
-	NADs   int
-	Slices sliceFigures
+	// NADs is the number of NADs on every node that the slices stand for, and Profiles how many profiles the
+	// nodes have whose slices they share; 0 if each has its own.
+	NADs, Profiles int
+	Slices         sliceFigures
 	// Pods has the figures of scheduling, by the number of networks or devices of a pod.
 	Pods []podRates
 	// Memory was measured in the first round, in the offers that are compared; nil in others.
 	Memory *scaleMemory
 }
 
-// scale has a real control plane, the slices that a real driver made on a real node, and the
-// fleet of simulated nodes that publish the same.
+// scale has a real control plane, the slices that the real driver and controller made for a real node, and the
+// fleet of simulated nodes that have the same.
 type scale struct {
 	*lab.Lab
 	offers []*offer
-	usual  *offer
-	// without is the usual offer after one NAD was deleted.
-	without pools
-	// unseen is the number of slice writes after a change of a NAD that devices do not show.
-	unseen int
-	fleet  *fleet
-	rounds int
+	// own and shared are the offers of usualNADs with slices of each node and of one profile, and without has
+	// each of them after one NAD was deleted.
+	own, shared *offer
+	without     map[*offer]*offer
+	real        realWrites
+	fleet       *fleet
+	rounds      int
 
 	apiServer, scheduler component
 }
@@ -74,7 +81,12 @@ func BenchmarkScale(b *testing.B) {
 	figures.begin(b, "scale")
 	noLab(b)
 	s := newScale(b)
-	figures.Scale, figures.Unseen = nil, &s.unseen
+	m, err := thisMachine(b.Context(), s.Lab)
+	must(b, err)
+	source, err := commit(b.Context())
+	must(b, err)
+	figures.Scale, figures.RealWrites = nil, &s.real
+	figures.ScaleSource = fmt.Sprintf("on %s at commit %s with Kubernetes %s, the whole cluster on %d cores", m.Date, source, m.Kubernetes, m.CPUs)
 	for _, nodes := range scaleSizes(b) {
 		figures.Scale = append(figures.Scale, s.measure(b, nodes))
 	}
@@ -124,8 +136,8 @@ func newScale(b *testing.B) *scale {
 		}
 	})
 	s.capture(b)
-	must(b, s.isolate(b.Context()))
 	s.templates(b)
+	must(b, s.isolate(b.Context()))
 	return s
 }
 
@@ -133,6 +145,9 @@ func newScale(b *testing.B) *scale {
 // each round begins with another one, so that slow minutes of the machine do not hit one alone.
 func (s *scale) measure(b *testing.B, nodes int) scaleFigures {
 	f := scaleFigures{Nodes: nodes}
+	if s.fleet.size() > 0 {
+		s.offers = slices.DeleteFunc(s.offers, func(o *offer) bool { return len(o.profiles) > 1 })
+	}
 	for _, o := range s.offers {
 		f.Offers = append(f.Offers, newOfferFigures(o))
 	}
@@ -147,9 +162,8 @@ func (s *scale) measure(b *testing.B, nodes int) scaleFigures {
 			f.Etcd = s.etcdSize(b)
 		}
 	}
-	s.publish(b, s.usual, &f.with(usualNADs).Slices)
-	f.Change = s.change(b)
-	s.progress("one NAD changes: %d writes of %d drivers, sent in %.1f s", f.Change.Writes, f.Change.Nodes, f.Change.Sent)
+	f.Change = s.change(b, s.own, &f.own().Slices)
+	f.SharedChange = s.change(b, s.shared, &f.shared(usualNADs).Slices)
 	return f
 }
 

@@ -23,13 +23,8 @@ func (r *report) ScalePods() int      { return scalePods }
 func (r *report) ShareGoal() float64  { return shareGoal }
 func (r *report) MemoryGoal() float64 { return memoryGoal }
 
-// UnseenWrites returns the number of writes after a change that devices do not show.
-func (r *report) UnseenWrites() string {
-	if r.Unseen == nil {
-		return "–"
-	}
-	return fmt.Sprint(*r.Unseen)
-}
+// Changes returns the figures of both changes of one NAD.
+func (f scaleFigures) Changes() []changeFigures { return []changeFigures{f.Change, f.SharedChange} }
 
 // Published returns the median time in which all slices were created, in seconds.
 func (f offerFigures) Published() string { return cell(f.Slices.Published.Median()/1000, "%.1f") }
@@ -73,22 +68,23 @@ const calculatedNodes = 15_000
 
 // size is a row of the table of docs/reference/sizing.md.
 type size struct {
-	nodes, nads       int
+	nodes, nads, profiles int
+
 	plain, one, three float64
 	// of has the rates as shares of the bare driver's.
 	ofOne, ofThree float64
 	apiServer      processMemory
 	scheduler      processMemory
-	slices         float64
+	// slices is their size in etcd, in KiB.
+	slices float64
 }
 
 // rowOf returns the row of a measured cluster.
-func rowOf(f scaleFigures, nads int) size {
-	o := f.with(nads)
+func rowOf(f scaleFigures, o *offerFigures) size {
 	row := size{
-		nodes: f.Nodes, nads: nads, plain: o.Rate(0), one: o.Rate(1), three: o.Rate(3),
+		nodes: f.Nodes, nads: o.NADs, profiles: o.Profiles, plain: o.Rate(0), one: o.Rate(1), three: o.Rate(3),
 		ofOne: o.Rate(1) / f.bare().Rate(1), ofThree: o.Rate(3) / f.bare().Rate(3),
-		apiServer: unmeasured, scheduler: unmeasured, slices: o.MiB(f.Nodes),
+		apiServer: unmeasured, scheduler: unmeasured, slices: o.KiB(f.Nodes),
 	}
 	if o.Memory != nil {
 		row.apiServer, row.scheduler = o.Memory.APIServer, o.Memory.Scheduler
@@ -120,7 +116,7 @@ func calculate(first, last size) size {
 		return m
 	}
 	return size{
-		nodes: calculatedNodes, nads: last.nads,
+		nodes: calculatedNodes, nads: last.nads, profiles: last.profiles,
 		plain: rate(func(s size) float64 { return s.plain }),
 		one:   rate(func(s size) float64 { return s.one }),
 		three: rate(func(s size) float64 { return s.three }),
@@ -137,7 +133,11 @@ func (s size) String() string {
 	if s.nodes == calculatedNodes {
 		nodes += ", calculated"
 	}
-	return fmt.Sprintf("| %s | %d | %s | %s | %s | %s | %s | %s |\n", nodes, s.nads,
+	of := "each node"
+	if s.profiles > 0 {
+		of = counted(s.profiles, "profile")
+	}
+	return fmt.Sprintf("| %s | %s | %d | %s | %s | %s | %s | %s | %s |\n", nodes, of, s.nads,
 		cell(s.plain, "%.3g"), share(s.one, s.ofOne), share(s.three, s.ofThree), s.apiServer, s.scheduler, cell(s.slices, "%.0f"))
 }
 
@@ -166,18 +166,22 @@ const (
 // sizes returns the table.
 func (r *report) sizes() string {
 	var out strings.Builder
-	out.WriteString("\n| Nodes | NADs | Pods bound a second: without claims | With 1 network (of the bare driver's) | With 3 networks (of the bare driver's) | " +
-		"API server, MiB: at rest / peak | Scheduler, MiB: at rest / peak | Slices in etcd, MiB |\n" +
-		"| --- | --- | --- | --- | --- | --- | --- | --- |\n")
+	out.WriteString("\n| Nodes | Slices of | NADs | Pods bound a second: without claims | With 1 network (of the bare driver's) | With 3 networks (of the bare driver's) | " +
+		"API server, MiB: at rest / peak | Scheduler, MiB: at rest / peak | Slices in etcd, KiB |\n" +
+		"| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n")
 	for _, f := range r.Scale {
-		for _, nads := range []int{otherNADs[0], usualNADs, otherNADs[1]} {
-			out.WriteString(rowOf(f, nads).String())
+		for i := range f.Offers {
+			if o := &f.Offers[i]; o.NADs > 0 {
+				out.WriteString(rowOf(f, o).String())
+			}
 		}
 	}
 	if n := len(r.Scale); n > 1 && r.Scale[0].Nodes < r.Scale[n-1].Nodes {
-		out.WriteString(calculate(rowOf(r.Scale[0], usualNADs), rowOf(r.Scale[n-1], usualNADs)).String())
+		first, last := r.Scale[0], r.Scale[n-1]
+		out.WriteString(calculate(rowOf(first, first.own()), rowOf(last, last.own())).String())
+		out.WriteString(calculate(rowOf(first, first.shared(usualNADs)), rowOf(last, last.shared(usualNADs))).String())
 	}
-	fmt.Fprintf(&out, "\nMeasured on %s at commit %s, with the whole cluster on %d cores.\n\n", r.Machine.Date, r.Commit, r.Machine.CPUs)
+	fmt.Fprintf(&out, "\nMeasured %s.\n\n", r.ScaleSource)
 	return out.String()
 }
 
@@ -193,7 +197,7 @@ func (r *report) insertSizes(page string) (string, error) {
 
 // writeSizes writes the table of docs/reference/sizing.md.
 func (r *report) writeSizes() error {
-	path := filepath.Join(lab.Root(), "docs", "reference", "sizing.md")
+	path := filepath.Join(reference(), "sizing.md")
 	page, err := os.ReadFile(path)
 	if err != nil {
 		return err
@@ -209,10 +213,16 @@ func (r *report) writeSizes() error {
 // the more nodes there are.
 func scaleExample(nodes int) scaleFigures {
 	f := scaleFigures{Nodes: nodes, Etcd: 60, Change: changeFigures{
-		Nodes: nodes, Watches: 10, Over: 6, Writes: nodes + nodes/5000, Refused: 3, JSON: 3, Stored: 2, Request: 2, Sent: 5.9, Answered: 6, Peak: 200, P50: 5, P99: 50, Within: 100,
+		Nodes: nodes, Watches: 10, Watched: 3000, Over: 6, Writes: nodes, Refused: 3, JSON: 3, Stored: 2, Request: 2, Sent: 5.9, Answered: 6, Peak: 200, P50: 5, P99: 50, Within: 100,
 	}}
+	f.SharedChange = f.Change
+	f.SharedChange.Writes, f.SharedChange.Watched = 1+nodes/5000, 2000+float64(nodes)
 	perNode := float64(nodes) / 1000
-	for _, o := range []*offer{noOffer(), bareOffer(), nadraOffer(usualNADs, nil), nadraOffer(otherNADs[0], nil), nadraOffer(otherNADs[1], nil)} {
+	offers := []*offer{noOffer(), bareOffer(), nadraOffer(usualNADs, nil)}
+	for _, n := range sharedNADs {
+		offers = append(offers, nadraOffer(n, nil, profile{}))
+	}
+	for _, o := range offers {
 		offered := newOfferFigures(o)
 		for i := range offered.Pods {
 			seconds := 10 * perNode
@@ -231,26 +241,27 @@ func scaleExample(nodes int) scaleFigures {
 		}
 		f.Offers = append(f.Offers, offered)
 	}
-	f.with(usualNADs).Memory.Scheduler.RSS *= 1.5
+	f.shared(usualNADs).Memory.Scheduler.RSS *= 1.5
 	return f
 }
 
 // TestSizes renders the table of docs/reference/sizing.md from made-up figures.
 func TestSizes(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join(lab.Root(), "docs", "reference", "sizing.md"))
+	page, err := os.ReadFile(filepath.Join(reference(), "sizing.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &report{Commit: "abc", Machine: machine{Date: "2026-01-02", CPUs: 2}, Scale: []scaleFigures{scaleExample(1000), scaleExample(5000)}}
+	r := &report{ScaleSource: "today", Scale: []scaleFigures{scaleExample(1000), scaleExample(5000)}}
 	text, err := r.insertSizes(string(page))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, row := range []string{
-		"| 1000 | 1 | – | 20 (1.00) | – | – | – | 2 |\n",
-		"| 1000 | 100 | 20 | 20 (1.00) | 10 (0.50) | 200 / 300 | 90 / 70 | 2 |\n",
-		"| 5000 | 100 | 4 | 4 (1.00) | 2 (0.50) | 1000 / 1500 | 450 / 350 | 10 |\n",
-		"| 15000, calculated | 100 | 1.33 | 1.33 | 0.667 | 3000 / 4500 | 1350 / 1350 | 29 |\n",
+		"| 1000 | 1 profile | 1 | – | 20 (1.00) | – | – | – | 2 |\n",
+		"| 1000 | 1 profile | 100 | 20 | 20 (1.00) | 10 (0.50) | 200 / 300 | 90 / 70 | 2 |\n",
+		"| 5000 | each node | 100 | 4 | 4 (1.00) | 2 (0.50) | 1000 / 1500 | 300 / 350 | 10000 |\n",
+		"| 15000, calculated | each node | 100 | 1.33 | 1.33 | 0.667 | 3000 / 4500 | 900 / 1050 | 30000 |\n",
+		"| 15000, calculated | 1 profile | 100 | 1.33 | 1.33 | 0.667 | 3000 / 4500 | 1350 / 1350 | 2 |\n",
 	} {
 		if !strings.Contains(text, row) {
 			t.Errorf("no row %q in\n%s", row, r.sizes())

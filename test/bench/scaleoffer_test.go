@@ -3,8 +3,12 @@
 package bench
 
 import (
+	"bytes"
+	"context"
+	"encoding/json"
 	"fmt"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -13,11 +17,12 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
+	nodeoffer "github.com/nadra-dev/nadra/pkg/driver/offer"
 	"github.com/nadra-dev/nadra/pkg/translate"
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// pools has the pools that a driver publishes on a node, by their names without the node's.
+// pools has the pools that a driver publishes on a node for itself, by their names without the node's.
 type pools map[string]resourceslice.Pool
 
 // on returns the same pools on another node.
@@ -29,19 +34,45 @@ func (p pools) on(node string) *resourceslice.DriverResources {
 	return out
 }
 
-// offer is what all nodes publish while pods are scheduled. Only one offer is published at a
+// profile has what a Node says of its profile, and the slices that the controller made for it.
+type profile struct {
+	name, facts string
+	slices      []resourceapi.ResourceSlice
+}
+
+// variant returns the profile of nodes that also have a program that no NAD names. Its slices differ in nothing but
+// the profile's name.
+func (p profile) variant(b *testing.B, number int) profile {
+	facts, err := nodeoffer.ReadFacts(p.facts, p.name)
+	must(b, err)
+	facts.Plugins = append(facts.Plugins, fmt.Sprintf("variant-%d", number))
+	var out profile
+	out.facts, out.name, err = facts.Text()
+	must(b, err)
+	text, err := json.Marshal(p.slices)
+	must(b, err)
+	must(b, json.Unmarshal(bytes.ReplaceAll(text, []byte(p.name), []byte(out.name)), &out.slices))
+	return out
+}
+
+// offer is what all nodes offer while pods are scheduled. Only one offer is published at a
 // time: the scheduler reads the slices of all drivers on a node for every claim, so slices of
 // a second driver would cost pods of the first one time, too.
 type offer struct {
 	name, title string
 	// driver is empty if nothing is published.
-	driver   string
-	nads     int
+	driver string
+	nads   int
+	// Each node has the pools, or one of the profiles: nodes have them in turn.
 	pools    pools
+	profiles []profile
 	requests []request
 	// weighed offers are compared by the memory of the components.
 	weighed bool
 }
+
+// profileOf returns the profile of a node, by its number.
+func (o *offer) profileOf(number int) profile { return o.profiles[number%len(o.profiles)] }
 
 // request is what a pod requests.
 type request struct {
@@ -49,6 +80,15 @@ type request struct {
 	networks int
 	// template makes the pod's claim; empty if it has none.
 	template string
+}
+
+// shared returns the slices of all profiles.
+func (o *offer) shared() []resourceapi.ResourceSlice {
+	var out []resourceapi.ResourceSlice
+	for _, p := range o.profiles {
+		out = append(out, p.slices...)
+	}
+	return out
 }
 
 // bareOffer returns the slices of the bare driver.
@@ -61,23 +101,33 @@ func bareOffer() *offer {
 	}
 }
 
-// nadraOffer returns the slices of nadra's driver for a number of NADs.
-func nadraOffer(nads int, p pools) *offer {
-	o := &offer{name: fmt.Sprintf("nadra-%d", nads), title: "nadra, " + countNADs(nads), driver: lab.DriverName, nads: nads, pools: p}
+// nadraOffer returns what nadra offers for a number of NADs: slices of each node, or those of profiles.
+func nadraOffer(nads int, p pools, profiles ...profile) *offer {
+	kind := "slices of each node"
+	if len(profiles) > 0 {
+		kind = counted(len(profiles), "profile")
+	}
+	o := &offer{
+		name: fmt.Sprintf("nadra-%d-%d", len(profiles), nads), title: fmt.Sprintf("nadra, %s, %s", kind, counted(nads, "NAD")),
+		driver: lab.DriverName, nads: nads, pools: p, profiles: profiles,
+	}
 	o.requests = []request{{1, o.name + "-1"}}
 	if nads == usualNADs {
+		o.requests = append(o.requests, request{3, o.name + "-3"})
+	}
+	if nads == usualNADs && len(profiles) < 2 {
 		o.weighed = true
-		o.requests = []request{{}, {1, o.name + "-1"}, {3, o.name + "-3"}}
+		o.requests = append([]request{{}}, o.requests...)
 	}
 	return o
 }
 
-// countNADs returns a number of NADs as text.
-func countNADs(n int) string {
+// counted returns a number of things as text.
+func counted(n int, thing string) string {
 	if n == 1 {
-		return "1 NAD"
+		return "1 " + thing
 	}
-	return fmt.Sprintf("%d NADs", n)
+	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 // noOffer returns an offer without slices.
@@ -87,7 +137,7 @@ func noOffer() *offer {
 
 // newOfferFigures returns the offer's figures before anything was measured.
 func newOfferFigures(o *offer) offerFigures {
-	f := offerFigures{Title: o.title, NADs: o.nads}
+	f := offerFigures{Title: o.title, NADs: o.nads, Profiles: len(o.profiles)}
 	for _, r := range o.requests {
 		f.Pods = append(f.Pods, podRates{Networks: r.networks, Pods: scalePods})
 	}
@@ -118,8 +168,8 @@ func requested(networks, nads int) []int {
 	return out
 }
 
-// templates creates the classes and claim templates of all offers, as the webhook and the
-// controller do.
+// templates creates the claim templates of all offers, as the webhook does, and waits for the classes of
+// their networks, which the controller creates.
 func (s *scale) templates(b *testing.B) {
 	class := &resourceapi.DeviceClass{
 		ObjectMeta: metav1.ObjectMeta{Name: bareDriver},
@@ -127,8 +177,8 @@ func (s *scale) templates(b *testing.B) {
 			Expression: fmt.Sprintf("device.driver == %q", bareDriver),
 		}}}},
 	}
-	s.createClass(b, class)
-	classes := map[string]bool{}
+	_, err := s.Kube.ResourceV1().DeviceClasses().Create(b.Context(), class, metav1.CreateOptions{})
+	must(b, err)
 	for _, o := range s.offers {
 		for _, r := range o.requests {
 			if r.template == "" {
@@ -139,10 +189,10 @@ func (s *scale) templates(b *testing.B) {
 				var selections []attachment.Selection
 				for _, i := range requested(r.networks, o.nads) {
 					selections = append(selections, attachment.Selection{Network: scaleNAD(i)})
-					if class := translate.DeviceClass(scaleNAD(i), ""); !classes[class.Name] {
-						classes[class.Name] = true
-						s.createClass(b, class)
-					}
+					must(b, lab.Eventually(b.Context(), time.Minute, func(ctx context.Context) error {
+						_, err := s.Kube.ResourceV1().DeviceClasses().Get(ctx, translate.DeviceClass(scaleNAD(i), "").Name, metav1.GetOptions{})
+						return err
+					}))
 				}
 				var err error
 				spec, err = attachment.ClaimSpec(selections)
@@ -154,11 +204,6 @@ func (s *scale) templates(b *testing.B) {
 			}))
 		}
 	}
-}
-
-func (s *scale) createClass(b *testing.B, class *resourceapi.DeviceClass) {
-	_, err := s.Kube.ResourceV1().DeviceClasses().Create(b.Context(), class, metav1.CreateOptions{})
-	must(b, err)
 }
 
 // bareClaim returns a claim that requests the bare driver's device a number of times.

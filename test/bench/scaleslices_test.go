@@ -12,6 +12,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/test/bench/stats"
 	"github.com/nadra-dev/nadra/test/lab"
 )
@@ -25,15 +26,20 @@ type sliceFigures struct {
 	Count int
 	// Published has the times in which all were created, in milliseconds.
 	Published stats.Sample
-	// JSON and Stored are the sizes of a node's slices as a client reads them and as etcd
+	// JSON and Stored are the sizes of the slices of a node or profile as a client reads them and as etcd
 	// stores them (protobuf), in KiB.
 	JSON, Stored float64
 }
 
-// MiB returns what the slices of all nodes take in etcd.
-func (f offerFigures) MiB(nodes int) float64 { return f.Slices.Stored * float64(nodes) / 1024 }
+// KiB returns what all slices take in etcd.
+func (f offerFigures) KiB(nodes int) float64 {
+	if f.Profiles > 0 {
+		return f.Slices.Stored * float64(f.Profiles)
+	}
+	return f.Slices.Stored * float64(nodes)
+}
 
-// publish makes all nodes publish an offer, and records how long that takes.
+// publish makes all nodes have an offer, and records how long that takes.
 func (s *scale) publish(b *testing.B, o *offer, f *sliceFigures) {
 	if s.fleet.offer == o {
 		return
@@ -47,9 +53,11 @@ func (s *scale) publish(b *testing.B, o *offer, f *sliceFigures) {
 	f.Count = s.fleet.publish(b, o)
 	f.Published.Add(time.Since(start))
 	f.JSON, f.Stored = 0, 0
-	list, err := s.fleet.kube.ResourceV1().ResourceSlices().List(b.Context(), metav1.ListOptions{
-		FieldSelector: "spec.nodeName=" + s.fleet.lastNode() + ",spec.driver=" + o.driver,
-	})
+	of := metav1.ListOptions{FieldSelector: "spec.nodeName=" + s.fleet.lastNode()}
+	if len(o.profiles) > 0 {
+		of = metav1.ListOptions{LabelSelector: v1alpha1.ProfileLabel + "=" + o.profiles[0].name}
+	}
+	list, err := s.fleet.kube.ResourceV1().ResourceSlices().List(b.Context(), of)
 	must(b, err)
 	for i := range list.Items {
 		text, stored := weigh(b, &list.Items[i])
@@ -67,17 +75,17 @@ func weigh(b *testing.B, slice *resourceapi.ResourceSlice) (text, stored float64
 	return float64(len(encoded)) / 1024, float64(slice.Size()) / 1024
 }
 
-// await waits until all drivers have done something.
-func (f *fleet) await(b *testing.B, ok func(*simulated) bool) {
+// await waits until all drivers have written a change of their slices, or have seen that of their profile's.
+func (f *fleet) await(b *testing.B) {
 	must(b, lab.Eventually(b.Context(), writingTime, func(context.Context) error {
 		done := 0
 		for _, d := range f.drivers {
-			if ok(d) {
+			if d.done() {
 				done++
 			}
 		}
 		if done < len(f.drivers) {
-			return fmt.Errorf("%d of %d nodes have written", done, len(f.drivers))
+			return fmt.Errorf("%d of %d drivers are done", done, len(f.drivers))
 		}
 		return nil
 	}))

@@ -61,14 +61,14 @@ func (l *writeLog) all() []*update {
 	return slices.SortedFunc(maps.Values(l.updates), func(a, b *update) int { return a.sent.Compare(b.sent) })
 }
 
-// of returns the updates of a node's slices, by their names.
-func (l *writeLog) of(node string) map[string]*update {
+// of returns the updates of the slices of a node or profile, by their names.
+func (l *writeLog) of(name string) map[string]*update {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	out := map[string]*update{}
 	for path, u := range l.updates {
-		if name := filepath.Base(path); strings.Contains(name, "-"+node+"-") {
-			out[name] = u
+		if slice := filepath.Base(path); strings.Contains(slice, "-"+name+"-") {
+			out[slice] = u
 		}
 	}
 	return out
