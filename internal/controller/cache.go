@@ -125,7 +125,7 @@ func slimPod(object any) (any, error) {
 		slim.Status = corev1.PodStatus{Reason: string(attacher), ExtendedResourceClaimStatus: pod.Status.ExtendedResourceClaimStatus}
 	}
 	if installation.DriverReady(pod) {
-		slim.Spec.Containers = []corev1.Container{{Name: installation.DriverContainer}}
+		slim.Spec.Containers, slim.Spec.HostNetwork = []corev1.Container{{Name: installation.DriverContainer}}, true
 		slim.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 	}
 	for _, name := range templates {

@@ -46,6 +46,8 @@ type nodeDrivers struct {
 	// since is the time since which it has no driver that is ready, had is set once it had one.
 	since time.Time
 	had   bool
+	// withdrawal is when the label of its profile is removed, or nil.
+	withdrawal *time.Timer
 }
 
 // missing reports whether the node should have a driver and has none that is ready.
@@ -148,14 +150,19 @@ func (d *drivers) of(node string) *nodeDrivers {
 func (d *drivers) publish(node string) {
 	n := d.of(node)
 	n.had = n.had || len(n.ready) > 0
-	if missing := n.missing(); missing != n.published {
+	missing := n.missing()
+	if missing != n.published {
 		n.published, n.since = missing, time.Now()
 		d.meters.WithoutDriver(node, missing)
 	}
-	if n.published && n.profiled {
-		time.AfterFunc(n.grace(), func() { d.withdraw(node) })
+	switch due := missing && n.profiled; {
+	case due && n.withdrawal == nil:
+		n.withdrawal = time.AfterFunc(n.grace(), func() { d.withdraw(node) })
+	case !due && n.withdrawal != nil:
+		n.withdrawal.Stop()
+		n.withdrawal = nil
 	}
-	if !n.missing() && len(n.ready) == 0 {
+	if !missing && len(n.ready) == 0 {
 		delete(d.nodes, node)
 	}
 }
@@ -164,7 +171,7 @@ func (d *drivers) publish(node string) {
 func (d *drivers) withdraw(node string) {
 	d.mu.Lock()
 	n := d.nodes[node]
-	due := n != nil && n.profiled && n.missing() && time.Since(n.since) >= n.grace()
+	due := n != nil && n.withdrawal != nil && time.Since(n.since) >= n.grace()
 	d.mu.Unlock()
 	if !due {
 		return
@@ -176,7 +183,11 @@ func (d *drivers) withdraw(node string) {
 	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{%q:null}}}`, v1alpha1.ProfileLabel))
 	if err := d.nodesWriter.Patch(ctx, object, patch); client.IgnoreNotFound(err) != nil {
 		log.Log.Error(err, "A node without a driver keeps its profile, and claims may be allocated there", "node", node, "retryAfter", driverGrace)
-		time.AfterFunc(driverGrace, func() { d.withdraw(node) })
+		d.mu.Lock()
+		if n.withdrawal != nil {
+			n.withdrawal.Reset(driverGrace)
+		}
+		d.mu.Unlock()
 		return
 	}
 	log.Log.Info("The profile of a node without a driver was removed: no claim is allocated there until it has one", "node", node)

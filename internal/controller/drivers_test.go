@@ -24,7 +24,7 @@ func onNode(node string) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Spec
 func driverOn(node string, ready corev1.ConditionStatus) *corev1.Pod {
 	p := &corev1.Pod{}
 	p.Namespace, p.Name, p.UID = "nadra", "driver-"+node, types.UID("driver-"+node)
-	p.Spec.NodeName, p.Spec.Containers = node, []corev1.Container{{Name: installation.DriverContainer}}
+	p.Spec.NodeName, p.Spec.Containers, p.Spec.HostNetwork = node, []corev1.Container{{Name: installation.DriverContainer}}, true
 	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}
 	return p
 }

@@ -240,7 +240,7 @@ func (r *profiles) change(ctx context.Context, s, want *resourceapi.ResourceSlic
 		return nil
 	}
 	want.Spec.Pool.Generation = s.Spec.Pool.Generation
-	if equality.Semantic.DeepEqual(s.Spec, want.Spec) && s.Annotations[v1alpha1.OffersAnnotation] == want.Annotations[v1alpha1.OffersAnnotation] &&
+	if equality.Semantic.DeepEqual(s.Spec, want.Spec) && s.Annotations[v1alpha1.OfferHashAnnotation] == want.Annotations[v1alpha1.OfferHashAnnotation] &&
 		equality.Semantic.DeepEqual(s.OwnerReferences, want.OwnerReferences) {
 		return nil
 	}

@@ -74,10 +74,11 @@ func ContainerArgs(spec *corev1.PodSpec, container string) ([]string, bool) {
 	return spec.Containers[i].Args, true
 }
 
-// DriverReady reports whether a pod runs the driver and is ready.
+// DriverReady reports whether a pod runs the driver and is ready. The driver is on the host's network, which
+// tenants' pods may not be: one of them could name a container like the driver's.
 func DriverReady(pod *corev1.Pod) bool {
 	_, is := ContainerArgs(&pod.Spec, DriverContainer)
-	return is && podutils.IsPodReady(pod)
+	return is && pod.Spec.HostNetwork && podutils.IsPodReady(pod)
 }
 
 // Settings are the programs of an installation. Each is nil if it is missing.

@@ -114,6 +114,12 @@ func (n *Network) parse(config string) error {
 	return nil
 }
 
+// HasStatus reports whether the network's CNI version has the verb STATUS.
+func (n Network) HasStatus() bool {
+	known, err := version.GreaterThanOrEqualTo(n.CNIVersion, "1.1.0")
+	return known && err == nil
+}
+
 // Programs returns the types of the plugins in the chain's order, and those of its IPAM plugins, each once.
 func (n Network) Programs() (plugins, ipams []string) {
 	for _, p := range n.Plugins {

@@ -402,19 +402,20 @@ func (f *fixture) attacksAreRefused() {
 		{"another driver's slice for all nodes deleted", "nadra-slices", func() error { return driver.remove(slicesOf, "", "gpu-everywhere") }},
 		{"another driver's slice of its node deleted", "nadra-slices", func() error { return driver.remove(slicesOf, "", "gpu-here") }},
 		{"another driver's slice labelled", "nadra-slices", func() error { return driver.patch(slicesOf, "", "gpu-here", `{"metadata":{"labels":{"a":"b"}}}`) }},
-		{"a slice that nodes share, by a driver", "nadra-slices", func() error { return driver.create(slicesOf, "", shared("0123456789abcdef", "0123456789abcdef")) }},
+		{"a slice that nodes share, by a driver", "nadra-slices", func() error { return driver.create(slicesOf, "", shared("0123456789abcdef0123456789abcdef", "0123456789abcdef0123456789abcdef")) }},
 		{"nadra's slice of a node, by the controller", "nadra-slices", func() error {
 			return controller.create(slicesOf, "", slice(lab.DriverName, node+"/x", "nodeName: "+node))
 		}},
 		{"a slice for all nodes, by the controller", "nadra-slices", func() error { return controller.create(slicesOf, "", slice(lab.DriverName, "x", "allNodes: true")) }},
 		{"a slice for nodes of another profile than its label's", "nadra-slices", func() error {
-			return controller.create(slicesOf, "", shared("0123456789abcdef", "fedcba9876543210"))
+			return controller.create(slicesOf, "", shared("0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba9876543210"))
 		}},
 		{"a slice for nodes of another label", "nadra-slices", func() error {
-			return controller.create(slicesOf, "", strings.Replace(shared("0123456789abcdef", "0123456789abcdef"), "key: nadra.dev/profile", "key: a", 1))
+			return controller.create(slicesOf, "", strings.Replace(shared("0123456789abcdef0123456789abcdef", "0123456789abcdef0123456789abcdef"), "key: nadra.dev/profile", "key: a", 1))
 		}},
+		{"a slice of a profile that may be a node's name", "nadra-slices", func() error { return controller.create(slicesOf, "", shared("worker", "worker")) }},
 		{"another driver's slice by the controller", "nadra-slices", func() error {
-			return controller.create(slicesOf, "", strings.Replace(shared("0123456789abcdef", "0123456789abcdef"), "driver: "+lab.DriverName, "driver: gpu.example.com", 1))
+			return controller.create(slicesOf, "", strings.Replace(shared("0123456789abcdef0123456789abcdef", "0123456789abcdef0123456789abcdef"), "driver: "+lab.DriverName, "driver: gpu.example.com", 1))
 		}},
 		{"another driver's slice deleted by the controller", "nadra-slices", func() error { return controller.remove(slicesOf, "", "gpu-elsewhere") }},
 		{"another Node's profile", "nadra-profile", func() error {
@@ -438,6 +439,9 @@ func (f *fixture) attacksAreRefused() {
 		}},
 		{"another label of a Node by the controller", "nadra-profile", func() error {
 			return controller.patch(nodesOf, "", node, `{"metadata":{"labels":{"nadra.dev/profile":null,"nadra.dev/owner":null}}}`)
+		}},
+		{"facts of a Node by the controller", "nadra-profile", func() error {
+			return controller.patch(nodesOf, "", node, `{"metadata":{"labels":{"nadra.dev/profile":null},"annotations":{"nadra.dev/facts":"{}"}}}`)
 		}},
 		{"a taint by the controller", "nadra-profile", func() error {
 			return controller.patch(nodesOf, "", node, `{"metadata":{"labels":{"nadra.dev/profile":null}},"spec":{"taints":[{"key":"a","effect":"NoExecute"}]}}`)
@@ -596,7 +600,7 @@ spec: {devices: {requests: [{name: a, exactly: {deviceClassName: net.nadra.dev}}
 	device := func(driver, pool, condition string) string {
 		return fmt.Sprintf(`{"driver":%q,"pool":%q,"device":"d","conditions":[{"type":"Ready","status":%q,"reason":"a","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}]}`, driver, pool, condition)
 	}
-	const profile = "0123456789abcdef" // of which nodes share devices, whose status has the node
+	const profile = "0123456789abcdef0123456789abcdef" // of which nodes share devices, whose status has the node
 	on := func(pool, node, condition string) string {
 		return strings.Replace(device(lab.DriverName, pool, condition), "{", fmt.Sprintf(`{"data":{"node":%q},`, node), 1)
 	}

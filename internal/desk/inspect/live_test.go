@@ -67,7 +67,7 @@ func TestPodReadsWhatSurroundsIt(t *testing.T) {
 	driver := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "nadra", Name: "nadra-node"}}
 	driver.Spec.Template.Spec.Containers = []corev1.Container{{Name: "nadra-node"}}
 	at := func(node string, ready corev1.ConditionStatus) *corev1.Pod {
-		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "nadra", Name: node}, Spec: corev1.PodSpec{NodeName: node, Containers: driver.Spec.Template.Spec.Containers}}
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "nadra", Name: node}, Spec: corev1.PodSpec{NodeName: node, HostNetwork: true, Containers: driver.Spec.Template.Spec.Containers}}
 		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}
 		return p
 	}

@@ -170,7 +170,7 @@ func TestReleaseWaitsForTheDriver(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				driver := &corev1.Pod{
 					ObjectMeta: metav1.ObjectMeta{Namespace: "nadra", Name: "nadra-node-x"},
-					Spec:       corev1.PodSpec{NodeName: "n1", Containers: []corev1.Container{{Name: installation.DriverContainer}}},
+					Spec:       corev1.PodSpec{NodeName: "n1", HostNetwork: true, Containers: []corev1.Container{{Name: installation.DriverContainer}}},
 				}
 				w := newWorld(t, driver)
 				w.log, w.runner.GateTimeout, w.runner.Poll = "{}", time.Hour, time.Second

@@ -154,7 +154,7 @@ func isGate(t *testing.T, err error, where string, code reason.Code, texts ...st
 func TestRunWaves(t *testing.T) {
 	driver := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "nadra", Name: "driver"},
-		Spec:       corev1.PodSpec{NodeName: "n1", Containers: []corev1.Container{{Name: installation.DriverContainer}}},
+		Spec:       corev1.PodSpec{NodeName: "n1", HostNetwork: true, Containers: []corev1.Container{{Name: installation.DriverContainer}}},
 		Status:     corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
 	}
 	slice := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "s"}, Spec: resourceapi.ResourceSliceSpec{

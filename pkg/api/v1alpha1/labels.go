@@ -51,5 +51,9 @@ const (
 	FactsAnnotation = "nadra.dev/facts"
 )
 
-// OffersAnnotation is the annotation of a ResourceSlice that names its networks for people. It may be shortened.
-const OffersAnnotation = "nadra.dev/offers"
+// The annotations of a ResourceSlice that nodes share. OffersAnnotation names its networks for people, and may be
+// shortened. OfferHashAnnotation has a hash of all names, by which nodes see whether the slice is up to date.
+const (
+	OffersAnnotation    = "nadra.dev/offers"
+	OfferHashAnnotation = "nadra.dev/offer-hash"
+)

@@ -32,8 +32,8 @@ type Facts struct {
 	Masters []string `json:"masters,omitempty"`
 	Plugins []string `json:"plugins,omitempty"`
 	Pools   []string `json:"pools,omitempty"`
-	// Failing are chains, as the names of their programs, that answer STATUS with an error for all networks, as
-	// those of a daemon that is away do. Unhealthy are networks of other chains, as NAMESPACE/NAME, for which
+	// Failing are chains, as the names of their programs, that answer STATUS with an error for all networks with
+	// this verb, as those of a daemon that is away do. Unhealthy are networks of other chains, as NAMESPACE/NAME, for which
 	// theirs do.
 	Failing   []string `json:"failing,omitempty"`
 	Unhealthy []string `json:"unhealthy,omitempty"`
@@ -83,15 +83,17 @@ func FactsOf(networks []*Definition, h Host, health func(*Definition) Health, po
 
 func sorted(names map[string]bool) []string { return slices.Sorted(maps.Keys(names)) }
 
-// sick returns the chains that fail for all of their networks, if they have several, and the other networks whose
-// plugins fail. Plugins that nothing asks count as healthy.
+// sick returns the chains that fail for all of their networks that have an answer, if these are several, and the other
+// networks whose plugins fail.
 func sick(networks []*Definition, health func(*Definition) Health) (chains, single []string) {
 	of := map[Health]map[string]int{Healthy: {}, Unhealthy: {}}
 	var unhealthy []*Definition
 	for _, d := range networks {
-		answer := Healthy
-		if health(d) == Unhealthy {
-			answer = Unhealthy
+		answer := health(d)
+		if answer == Unasked {
+			continue
+		}
+		if answer == Unhealthy {
 			unhealthy = append(unhealthy, d)
 		}
 		of[answer][d.Programs]++
@@ -179,7 +181,7 @@ func (f Facts) Shared(networks []*Definition) []*Definition {
 	h, failing, unhealthy := f.host(), setOf(f.Failing), setOf(f.Unhealthy)
 	var out []*Definition
 	for _, d := range networks {
-		sick := failing[d.Programs] || unhealthy[d.Network.Ref.String()]
+		sick := failing[d.Programs] && d.Network.HasStatus() || unhealthy[d.Network.Ref.String()]
 		if !sick && d.Shareable(f.Pods) && h.Check(d) == nil && h.CheckPool(d) == nil {
 			out = append(out, d)
 		}

@@ -99,8 +99,13 @@ func TestSickness(t *testing.T) {
 		}
 		return Unasked
 	}
-	two, _ := FactsOf(networks, nodeWith(""), of, podsOfNode)
-	drivertest.Same(t, "chains of which most networks are not asked", nil, two.Failing)
+	withOld := append(defined(t, map[string]string{"old": `{"cniVersion":"1.0.0","type":"ovs"}`}), networks...)
+	two, _ := FactsOf(withOld, nodeWith(""), of, podsOfNode)
+	drivertest.Same(t, "chains of which most networks have no answer", []string{"ovs"}, two.Failing)
+	offered := refs(two.Shared(withOld))
+	if !slices.Contains(offered, "old") || slices.Contains(offered, "ovs2") {
+		t.Errorf("of a failing chain, these are offered: %v", offered)
+	}
 	shared := refs(facts.Shared(networks))
 	if len(shared) != 99 || slices.ContainsFunc(shared, func(name string) bool { return !strings.HasPrefix(name, "bridge") || name == "bridge1" }) {
 		t.Errorf("shared networks: %v", shared)

@@ -2,6 +2,8 @@ package offer
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,22 +23,26 @@ const maxNames = 4 << 10
 // SharedSlices returns the slices of a profile whose nodes share these networks. Each is a pool of its own, so that
 // a network that comes or goes changes one slice by one write.
 func SharedSlices(profile string, shared []*Definition, pods int64) []*resourceapi.ResourceSlice {
+	var first *Offer
+	return first.Of(Arrangement{Networks: shared, Pods: pods}, Options{}).Shared(profile)
+}
+
+// Shared returns the slices of a profile whose nodes share what is offered.
+func (o *Offer) Shared(profile string) []*resourceapi.ResourceSlice {
 	names := map[attachment.NetworkID]string{}
-	for _, d := range shared {
+	for _, d := range o.Networks {
 		names[d.ID] = d.Network.Ref.String()
 	}
-	var first *Offer
 	var out []*resourceapi.ResourceSlice
-	for i, devices := range first.Of(Arrangement{Networks: shared, Pods: pods}, Options{}).Slices() {
-		if len(devices) == 0 {
-			continue
-		}
+	for i, devices := range o.Slices() {
+		list := namesIn(devices, names)
+		hash := sha256.Sum256([]byte(list))
 		pool := fmt.Sprintf("%s-%d", profile, i)
 		out = append(out, &resourceapi.ResourceSlice{
 			ObjectMeta: metav1.ObjectMeta{
 				Name:        "nadra-" + pool,
 				Labels:      map[string]string{v1alpha1.ProfileLabel: profile, v1alpha1.ManagedByLabel: v1alpha1.Controller},
-				Annotations: map[string]string{v1alpha1.OffersAnnotation: namesIn(devices, names)},
+				Annotations: map[string]string{v1alpha1.OffersAnnotation: truncate.Text(list, maxNames), v1alpha1.OfferHashAnnotation: hex.EncodeToString(hash[:8])},
 			},
 			Spec: resourceapi.ResourceSliceSpec{
 				Driver: v1alpha1.DriverName, Devices: devices,
@@ -55,7 +61,7 @@ func selectorOf(profile string) *corev1.NodeSelector {
 	}}}
 }
 
-// namesIn returns the names of the networks that devices list, as far as there is room.
+// namesIn returns the names of the networks that devices list.
 func namesIn(devices []resourceapi.Device, names map[attachment.NetworkID]string) string {
 	var out []string
 	for _, d := range devices {
@@ -64,5 +70,5 @@ func namesIn(devices []resourceapi.Device, names map[attachment.NetworkID]string
 		}
 	}
 	slices.SortFunc(out, cmp.Compare)
-	return truncate.Text(strings.Join(out, ", "), maxNames)
+	return strings.Join(out, ", ")
 }

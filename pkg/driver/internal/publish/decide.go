@@ -66,7 +66,7 @@ func decide(c candidate) error {
 // their answer decides.
 func (c candidate) asksStatus() bool {
 	c.status = pluginStatus{}
-	return decide(c) == nil && hasStatus(c.Network)
+	return decide(c) == nil && c.Network.HasStatus()
 }
 
 // health returns what the network's plugins answer, as far as it decides about the node's profile.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -29,6 +30,9 @@ const (
 	// publishes them itself: an autoscaler judges a node with slices of its own by these alone. With many networks
 	// the controller needs longer, sharedWaitMore for each.
 	sharedWait, sharedWaitMore = 3 * time.Second, time.Millisecond
+	// changeWait is how long the controller may take to change slices that are there, before all nodes of the profile
+	// publish their networks themselves, each at a moment of its own.
+	changeWait = 2 * time.Minute
 	// writeLimit ends a write of the Node that hangs.
 	writeLimit = 30 * time.Second
 	// firstGain and maxGain limit the time for which a change must last before it changes the profile: what the node
@@ -74,10 +78,14 @@ type profile struct {
 	// known is set once it is known whether the node has a profile, written if the Node has it, failed if the latest
 	// write has failed, and unhurried if the next write may wait.
 	known, written, failed, unhurried bool
-	// alone is set while the node publishes all networks itself.
-	alone  bool
-	shared cache.Store // the slices of the profile
-	stop   func()
+	// alone is set while the node publishes all networks itself, and due is when it begins to, unless the shared
+	// slices are right by then: those of offered, with the hashes of wanted.
+	alone   bool
+	due     time.Time
+	offered *offer.Offer
+	wanted  map[string]string
+	shared  cache.Store // the slices of the profile
+	stop    func()
 }
 
 func newProfile(node NodeObject, group *background.Group, notify func(), spread func() time.Duration) *profile {
@@ -85,26 +93,18 @@ func newProfile(node NodeObject, group *background.Group, notify func(), spread 
 }
 
 // own returns those of the published networks that the node publishes itself. facts are nil if the node is not
-// nadra's, or cannot share devices; asked is what all networks ask for.
-func (p *profile) own(ctx context.Context, facts *offer.Facts, asked offer.Facts, published []*offer.Definition) []*offer.Definition {
+// nadra's, or cannot share devices; asked is what all networks ask for, which are in all.
+func (p *profile) own(ctx context.Context, facts *offer.Facts, asked offer.Facts, all, published []*offer.Definition) []*offer.Definition {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.hold(ctx, facts, asked, time.Now())
-	if p.Only {
-		return nil
-	}
 	if p.held == nil {
 		return published
 	}
-	switch wait := sharedWait + time.Duration(len(published))*sharedWaitMore; {
-	case p.written && p.shared != nil && len(p.shared.ListKeys()) > 0:
-		p.alone = false
-	case p.failed, p.written && time.Since(p.since) >= wait:
-		p.alone = true
-	case p.written:
-		time.AfterFunc(wait, p.notify)
+	if p.Only {
+		return nil
 	}
-	if p.alone {
+	if p.await(all, time.Now()); p.alone {
 		return published
 	}
 	shared := map[attachment.NetworkRef]bool{}
@@ -114,6 +114,51 @@ func (p *profile) own(ctx context.Context, facts *offer.Facts, asked offer.Facts
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(published), func(d *offer.Definition) bool { return shared[d.Network.Ref] })
+}
+
+// await decides whether the node publishes its networks itself, because the shared slices are not those that the
+// controller makes of all networks. The caller holds mu.
+func (p *profile) await(all []*offer.Definition, now time.Time) {
+	there := p.there()
+	switch {
+	case p.written && maps.Equal(there, p.want(all)):
+		p.alone, p.due = false, time.Time{}
+	case p.failed, p.written && !p.due.IsZero() && !now.Before(p.due):
+		p.alone = true
+	case p.written && p.due.IsZero():
+		wait := sharedWait + time.Duration(len(all))*sharedWaitMore
+		if len(there) > 0 {
+			wait = changeWait + p.spread()
+		}
+		p.due = now.Add(wait)
+		time.AfterFunc(wait, p.notify)
+	}
+}
+
+// there returns the hashes of the shared slices, by their names. The caller holds mu.
+func (p *profile) there() map[string]string {
+	out := map[string]string{}
+	if p.shared == nil {
+		return out
+	}
+	for _, object := range p.shared.List() {
+		if s, ok := object.(*metav1.PartialObjectMetadata); ok {
+			out[s.Name] = s.Annotations[v1alpha1.OfferHashAnnotation]
+		}
+	}
+	return out
+}
+
+// want returns the hashes that the shared slices have once the controller knows all networks. The caller holds mu.
+func (p *profile) want(all []*offer.Definition) map[string]string {
+	offered := p.offered.Of(offer.Arrangement{Networks: p.held.Shared(all), Pods: p.held.Pods}, offer.Options{})
+	if offered != p.offered || p.wanted == nil {
+		p.offered, p.wanted = offered, map[string]string{}
+		for _, s := range offered.Shared(p.name) {
+			p.wanted[s.Name] = s.Annotations[v1alpha1.OfferHashAnnotation]
+		}
+	}
+	return p.wanted
 }
 
 // soon returns the facts that are about to hold, if the node does not publish itself what it gains by them. The
@@ -133,6 +178,7 @@ func (p *profile) hold(ctx context.Context, facts *offer.Facts, asked offer.Fact
 	}
 	switch left := p.held.Left(*facts, asked); {
 	case !left.Equal(*p.held):
+		p.unhurried = false
 		p.set(ctx, &left, now)
 	case facts.Equal(*p.held):
 		if !p.gained.IsZero() {
@@ -163,6 +209,7 @@ func (p *profile) set(ctx context.Context, facts *offer.Facts, now time.Time) {
 		return
 	}
 	p.known, p.text, p.name, p.written, p.failed, p.restless = true, text, name, false, false, now
+	p.due, p.wanted = time.Time{}, nil
 	p.follow(ctx)
 	p.write.Set()
 }
@@ -180,7 +227,7 @@ func (p *profile) follow(ctx context.Context) {
 	informer := metadatainformer.NewFilteredMetadataInformer(p.Metadata, resourceapi.SchemeGroupVersion.WithResource("resourceslices"), metav1.NamespaceAll, 0, cache.Indexers{},
 		func(o *metav1.ListOptions) { o.LabelSelector = selector }).Informer()
 	handle := func(any) { p.notify() }
-	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: handle, DeleteFunc: handle}); err != nil {
+	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: handle, UpdateFunc: func(_, s any) { handle(s) }, DeleteFunc: handle}); err != nil {
 		klog.FromContext(ctx).Error(err, "The slices of the node's profile cannot be watched; the node publishes its networks itself", "profile", p.name)
 		return
 	}
@@ -195,11 +242,16 @@ func (p *profile) run(ctx context.Context) {
 			return
 		case <-p.write.C():
 		}
-		if p.waits() && !background.Sleep(ctx, p.spread()) {
-			return
+		if p.waits() {
+			select {
+			case <-ctx.Done():
+				return
+			case <-p.write.C(): // what cannot wait has changed, too
+			case <-time.After(p.spread()):
+			}
 		}
 		if err := p.put(ctx); err != nil && ctx.Err() == nil {
-			klog.FromContext(ctx).Error(err, "Writing the node's profile failed; the node publishes its networks itself", "retryAfter", p.lost())
+			klog.FromContext(ctx).Error(err, "Writing the node's profile failed; the node shares no networks until it is written", "retryAfter", p.lost())
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	metadatafake "k8s.io/client-go/metadata/fake"
@@ -79,21 +80,34 @@ func (b *profileBench) says(profile, facts string, labels ...string) {
 	b.NodeSeen(all, map[string]string{v1alpha1.FactsAnnotation: facts})
 }
 
-// share makes a slice of the Node's profile, or deletes it.
+// share makes the slices of the Node's profile as the controller does, or deletes them.
 func (b *profileBench) share(there bool) {
 	b.t.Helper()
-	profile, _ := b.node()
 	of := b.slices.Resource(resourceapi.SchemeGroupVersion.WithResource("resourceslices")).(metadatafake.MetadataClient)
-	slice := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "nadra-" + profile, Labels: map[string]string{v1alpha1.ProfileLabel: profile}}}
-	slice.SetGroupVersionKind(resourceapi.SchemeGroupVersion.WithKind("ResourceSlice"))
-	var err error
-	if there {
-		_, err = of.CreateFake(slice, metav1.CreateOptions{})
-	} else {
-		err = of.Delete(b.t.Context(), slice.Name, metav1.DeleteOptions{})
-	}
+	old, err := of.List(b.t.Context(), metav1.ListOptions{})
 	if err != nil {
 		b.t.Fatal(err)
+	}
+	for _, s := range old.Items {
+		if err := of.Delete(b.t.Context(), s.Name, metav1.DeleteOptions{}); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	profile, facts := b.node()
+	nads, err := b.NADs.List(labels.Everything())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if !there {
+		nads = nil
+	}
+	networks := new(offer.Definitions).Of(nads, func(string) (string, []byte, error) { return "", nil, errors.New("in a file") })
+	for _, s := range offer.SharedSlices(profile, facts.Shared(networks), facts.Pods) {
+		slice := &metav1.PartialObjectMetadata{ObjectMeta: s.ObjectMeta}
+		slice.SetGroupVersionKind(resourceapi.SchemeGroupVersion.WithKind("ResourceSlice"))
+		if _, err := of.CreateFake(slice, metav1.CreateOptions{}); err != nil {
+			b.t.Fatal(err)
+		}
 	}
 	after(time.Second)
 }
@@ -123,6 +137,10 @@ func TestNodeSharesItsNetworks(t *testing.T) {
 		drivertest.Same(t, "published beside the shared slices", []string{"default-tiny"}, b.published())
 		b.add("redder", strings.Replace(drivertest.RedConf, "bridge", "other", 1))
 		after(time.Second)
+		drivertest.Same(t, "published with a NAD that the controller will offer", []string{"default-tiny"}, b.published())
+		after(changeWait)
+		drivertest.Same(t, "published with a NAD that the controller does not offer", []string{"default-red", "default-redder", "default-tiny"}, b.published())
+		b.share(true)
 		drivertest.Same(t, "published with a NAD that the controller offers", []string{"default-tiny"}, b.published())
 		b.share(false)
 		after(sharedWait)
@@ -199,6 +217,27 @@ func TestTenantsChangeTheProfileSeldom(t *testing.T) {
 		after(2 * maxGain)
 		_, facts := b.node()
 		drivertest.Same(t, "unhealthy networks in the end", nil, facts.Unhealthy)
+	})
+}
+
+// TestLossDoesNotWait checks that a loss is written while a change that all nodes see waits for this node's moment.
+func TestLossDoesNotWait(t *testing.T) {
+	inProfileBench(t, func(t *testing.T, b *profileBench) {
+		b.profile.spread = func() time.Duration { return time.Hour }
+		b.master(true)
+		b.add("blue", drivertest.BlueConf)
+		b.begin(t)
+		after(time.Minute)
+		b.profile.mu.Lock()
+		b.profile.unhurried = true
+		b.profile.mu.Unlock()
+		b.profile.write.Set()
+		after(time.Second)
+		b.master(false)
+		b.Trigger()
+		after(10 * time.Second)
+		_, facts := b.node()
+		drivertest.Same(t, "interfaces after a loss", nil, facts.Masters)
 	})
 }
 

@@ -281,12 +281,13 @@ func (p *Publisher) refresh(ctx context.Context) (*offer.Offer, error) {
 	p.mu.Unlock()
 	options.Announce = options.Announce && owned
 	if p.profile != nil {
-		facts, asked := offer.FactsOf(slices.Collect(maps.Keys(health)), h, func(d *offer.Definition) offer.Health { return health[d] }, pods)
+		all := slices.Collect(maps.Keys(health))
+		facts, asked := offer.FactsOf(all, h, func(d *offer.Definition) offer.Health { return health[d] }, pods)
 		held := &facts
 		if !owned || options.Exclusive {
 			held = nil
 		}
-		published = p.profile.own(ctx, held, asked, published)
+		published = p.profile.own(ctx, held, asked, all, published)
 	}
 	p.arranged = p.arranged.Of(offer.Arrangement{Networks: published, Links: links, Pods: pods}, options)
 	return p.arranged, nil

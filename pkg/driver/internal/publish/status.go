@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/containernetworking/cni/pkg/version"
 	"k8s.io/klog/v2"
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
@@ -65,12 +64,6 @@ func newStatusWatch(work *background.Group, status func(context.Context, json.Ra
 	}
 }
 
-// hasStatus reports whether a network's CNI version has the verb STATUS.
-func hasStatus(n attachment.Network) bool {
-	known, err := version.GreaterThanOrEqualTo(n.CNIVersion, "1.1.0")
-	return known && err == nil
-}
-
 // follow begins to ask the plugins of new candidates, and stops asking those of networks
 // that are gone or withheld for another reason.
 func (s *statusWatch) follow(candidates []candidate) {
@@ -103,7 +96,7 @@ func (s *statusWatch) start(conflist json.RawMessage) *answer {
 
 // of returns the answer of a network's plugins.
 func (s *statusWatch) of(n attachment.Network) pluginStatus {
-	if !hasStatus(n) {
+	if !n.HasStatus() {
 		return pluginStatus{}
 	}
 	s.mu.Lock()
