@@ -402,7 +402,9 @@ func (f *fixture) attacksAreRefused() {
 		{"another driver's slice for all nodes deleted", "nadra-slices", func() error { return driver.remove(slicesOf, "", "gpu-everywhere") }},
 		{"another driver's slice of its node deleted", "nadra-slices", func() error { return driver.remove(slicesOf, "", "gpu-here") }},
 		{"another driver's slice labelled", "nadra-slices", func() error { return driver.patch(slicesOf, "", "gpu-here", `{"metadata":{"labels":{"a":"b"}}}`) }},
-		{"a slice that nodes share, by a driver", "nadra-slices", func() error { return driver.create(slicesOf, "", shared("0123456789abcdef0123456789abcdef", "0123456789abcdef0123456789abcdef")) }},
+		{"a slice that nodes share, by a driver", "nadra-slices", func() error {
+			return driver.create(slicesOf, "", shared("0123456789abcdef0123456789abcdef", "0123456789abcdef0123456789abcdef"))
+		}},
 		{"nadra's slice of a node, by the controller", "nadra-slices", func() error {
 			return controller.create(slicesOf, "", slice(lab.DriverName, node+"/x", "nodeName: "+node))
 		}},
