@@ -27,7 +27,8 @@ const (
 	healthAgain = 10 * time.Second
 )
 
-// watchHealth reports the health of the devices that claims have: at once, after every change, and again while nothing changes, until ctx ends.
+// watchHealth reports the health of the devices that claims have: at once, after every change, and again while nothing
+// changes, until ctx ends.
 func (p *plugin) watchHealth(ctx context.Context, reports chan<- kubeletplugin.DeviceHealthReport) error {
 	tick := time.NewTicker(healthEvery)
 	defer tick.Stop()

@@ -236,7 +236,7 @@ func TestBrokenSuccessor(t *testing.T) {
 				}
 			}
 			for range 20 {
-				second := &running{k: first.k, runtime: first.runtime}
+				second := &running{k: first.k, runtime: first.runtime, drainTime: drainTime}
 				second.run(t, cfg, first.clients)
 				first.prepare(t, c)
 				if err := first.runSandbox(t, podNo(1)); err != nil {
@@ -315,7 +315,7 @@ func TestBrokenSuccessorOfOneThatCannotHandOver(t *testing.T) {
 	cfg := first.cfg
 	cfg.PodUID = "second"
 	cfg.KubeletRegistryDir += "-missing"
-	second := &running{k: first.k, runtime: first.runtime}
+	second := &running{k: first.k, runtime: first.runtime, drainTime: drainTime}
 	second.run(t, cfg, first.clients)
 	if err := second.ends(t); err == nil || second.successor.waiting.Load().ready {
 		t.Errorf("it ends by %v, and was %+v", err, second.successor.waiting.Load())

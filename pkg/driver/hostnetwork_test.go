@@ -38,8 +38,9 @@ func TestHostNetworkPodIsNotAttached(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := newDriverWith(t, setup{env: func(env *environment) { env.isHost = namespaces.IsHost }}, nad("blue", blueConf))
-		d.attacher.Netns = podnet.NewReader(namespaces, noName)
+		d := newDriverWith(t, setup{env: func(env *environment) {
+			env.isHost, env.netns = namespaces.IsHost, podnet.NewReader(namespaces, noName)
+		}}, nad("blue", blueConf))
 		prepare(t, d, claim("c", "blue"))
 		pod := podNo(1)
 		pod.Linux.Namespaces[0].Path = path
@@ -115,8 +116,7 @@ func TestNothingEntersTheHostsNamespace(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	d := newDriver(t)
-	d.attacher.Netns = real
+	d := newDriverWith(t, setup{env: func(e *environment) { e.netns = real }})
 	if d.attacher.SandboxAlive(checkpoint.Record{Phase: checkpoint.Attached, Sandbox: &sandbox, BootID: d.store.BootID()}) {
 		t.Error("an attachment is taken for one in the host's namespace")
 	}

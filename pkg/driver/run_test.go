@@ -39,6 +39,8 @@ type running struct {
 	kubelet drapb.DRAPluginClient
 	// stop ends the driver and returns what Run returned.
 	stop func() error
+	// drainTime is how long operations have to end when the driver stops.
+	drainTime time.Duration
 	// ended receives what Run returns, if stop is not called.
 	ended chan error
 }
@@ -71,6 +73,12 @@ func webWith(claim *resourceapi.ResourceClaim) *corev1.Pod {
 // both sides.
 func startNode(t *testing.T, claim *resourceapi.ResourceClaim, changes ...func(*Config, *Clients)) *running {
 	t.Helper()
+	return (&running{drainTime: drainTime}).start(t, claim, changes...)
+}
+
+// start does the same for a driver with another drainTime.
+func (n *running) start(t *testing.T, claim *resourceapi.ResourceClaim, changes ...func(*Config, *Clients)) *running {
+	t.Helper()
 	// The generated fake of NADs knows no streaming lists.
 	featurestesting.SetFeatureDuringTest(t, features.WatchListClient, false)
 	// Not t.TempDir, whose names are too long for sockets.
@@ -93,7 +101,7 @@ func startNode(t *testing.T, claim *resourceapi.ResourceClaim, changes ...func(*
 			t.Fatal(err)
 		}
 	}
-	n := &running{runtime: startRuntime(t, dir)}
+	n.runtime = startRuntime(t, dir)
 	scheme := metadatafake.NewTestScheme()
 	if err := metav1.AddMetaToScheme(scheme); err != nil {
 		t.Fatal(err)
@@ -124,7 +132,7 @@ func (n *running) beside(t *testing.T, podUID string) *running {
 	t.Helper()
 	cfg := n.cfg
 	cfg.PodUID = podUID
-	out := &running{k: n.k, runtime: n.runtime}
+	out := &running{k: n.k, runtime: n.runtime, drainTime: n.drainTime}
 	out.run(t, cfg, n.clients)
 	return out
 }
@@ -139,6 +147,7 @@ func (n *running) run(t *testing.T, cfg Config, clients Clients) {
 	}
 	env.plugins, env.netns, env.defaultNetwork = n.k, n.k, drivertest.CBR0
 	env.registrationWait = 10 * time.Millisecond // no kubelet answers
+	env.drain = n.drainTime
 	if n.Driver, err = wire(ctx, cfg, clients, env); err != nil {
 		t.Fatal(err)
 	}
@@ -275,9 +284,8 @@ func TestRunAndStop(t *testing.T) {
 func TestStopWhilePluginsRun(t *testing.T) {
 	here := goleak.IgnoreCurrent()
 	c := claim("a", "blue")
-	n := startNode(t, c)
+	n := (&running{drainTime: 200 * time.Millisecond}).start(t, c)
 	n.prepare(t, c)
-	n.drain = 200 * time.Millisecond
 	running, ended := make(chan struct{}), make(chan time.Time, 1)
 	n.k.Slow = func(ctx context.Context) error {
 		close(running)

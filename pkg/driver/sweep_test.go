@@ -89,10 +89,10 @@ func TestSweepDetachesFromNamespacesThatAreGone(t *testing.T) {
 	d, k := attachedDriver(t)
 	d.sweeper.sweep(t.Context(), true)
 	drivertest.Same(t, "plugins while the namespace is there", nil, k.Calls)
-	d.attacher.Netns = drivertest.Inspecting{Kernel: k, Func: func(string) (podnet.Namespace, error) { return podnet.Namespace{}, errors.New("too many open files") }}
+	k.Namespace = func(string) (podnet.Namespace, error) { return podnet.Namespace{}, errors.New("too many open files") }
 	d.sweeper.sweep(t.Context(), true)
 	drivertest.Same(t, "plugins while it is not known", nil, k.Calls)
-	d.attacher.Netns = drivertest.Inspecting{Kernel: k, Func: func(string) (podnet.Namespace, error) { return podnet.Namespace{}, podns.ErrGone }}
+	k.Namespace = func(string) (podnet.Namespace, error) { return podnet.Namespace{}, podns.ErrGone }
 	d.sweeper.sweep(t.Context(), true)
 	drivertest.Same(t, "plugins", []string{`DEL net1 in sandbox-1 netns ""`}, k.Calls)
 	drivertest.Same(t, "phases", map[string]checkpoint.Phase{"net1": checkpoint.Prepared}, drivertest.Phases(d.store))
@@ -134,7 +134,7 @@ func TestLeftoversAreCounted(t *testing.T) {
 	is("before a sweep", nil)
 	d.sweeper.sweep(t.Context(), true)
 	is("while all is well", nil)
-	d.attacher.Netns = drivertest.Inspecting{Kernel: k, Func: func(string) (podnet.Namespace, error) { return podnet.Namespace{}, podns.ErrGone }}
+	k.Namespace = func(string) (podnet.Namespace, error) { return podnet.Namespace{}, podns.ErrGone }
 	k.Fail("DEL net1", drivertest.Final("busy"))
 	k.Cached = []cniexec.Orphan{{Network: "blue"}, {Network: "red"}}
 	d.sweeper.sweep(t.Context(), true)
@@ -152,7 +152,7 @@ func TestLeftoversAreCounted(t *testing.T) {
 // TestSweepKnowsANamespaceByItsCookie checks a path that is another sandbox's namespace by now.
 func TestSweepKnowsANamespaceByItsCookie(t *testing.T) {
 	d, k := attachedDriver(t)
-	d.attacher.Netns = drivertest.Inspecting{Kernel: k, Func: func(string) (podnet.Namespace, error) { return podnet.Namespace{Cookie: 4711}, nil }}
+	k.Namespace = func(string) (podnet.Namespace, error) { return podnet.Namespace{Cookie: 4711}, nil }
 	d.sweeper.sweep(t.Context(), true)
 	drivertest.Same(t, "plugins", []string{`DEL net1 in sandbox-1 netns ""`}, k.Calls)
 }
@@ -187,7 +187,7 @@ func TestSweepUnpreparesClaimsThatAreGone(t *testing.T) {
 			d, k := attachedDriverWith(t, setup{clients: func(c *Clients) { c.Kube = kube }})
 			watching(t, d, tt.pods...)
 			if tt.netns != nil {
-				d.attacher.Netns = drivertest.Inspecting{Kernel: k, Func: tt.netns}
+				k.Namespace = tt.netns
 			}
 			d.sweeper.sweep(t.Context(), false)
 			drivertest.Same(t, "records after one sweep", 1, len(d.store.All()))
