@@ -41,12 +41,14 @@ func (s *scale) restart(b *testing.B) {
 	for _, name := range []string{cluster.APIServer, cluster.Scheduler} {
 		must(b, machine.Restart(b.Context(), name))
 	}
-	s.apiServer = component{findProcess(b, machine, cluster.APIServer), apiEndpoint(b, s.Cluster)}
-	s.scheduler = component{findProcess(b, machine, cluster.Scheduler), schedulerEndpoint(b, s.Cluster)}
+	scheduler := schedulerEndpoint(b, s.Cluster)
 	must(b, lab.Eventually(b.Context(), time.Minute, func(ctx context.Context) error {
-		_, err := s.scheduler.get(ctx, "/readyz")
+		_, err := scheduler.get(ctx, "/readyz")
 		return err
 	}))
+	// Only now: a process that starts on a busy machine may end, and another takes its place.
+	s.apiServer = component{findProcess(b, machine, cluster.APIServer), apiEndpoint(b, s.Cluster)}
+	s.scheduler = component{findProcess(b, machine, cluster.Scheduler), scheduler}
 }
 
 // peak returns the most resident memory since memory was called, in MiB.
