@@ -43,11 +43,15 @@ type attachJobs struct {
 	proven map[networkIn]bool
 }
 
-// newAttachJobs returns attachJobs that trust the networks of the pods that are attached.
 func newAttachJobs(p *pods, edits *podEdits, checker *checker) *attachJobs {
-	js := &attachJobs{pods: p, edits: edits, checker: checker, byPod: map[string]*job{}, proven: map[networkIn]bool{}}
-	js.prove(p.store.All())
-	return js
+	return &attachJobs{pods: p, edits: edits, checker: checker, byPod: map[string]*job{}, proven: map[networkIn]bool{}}
+}
+
+// trust takes the networks of the pods that are attached for proven.
+func (js *attachJobs) trust() {
+	js.mu.Lock()
+	defer js.mu.Unlock()
+	js.prove(js.store.All())
 }
 
 // attach returns the running job of the sandbox. If there is none it starts one, which
@@ -423,7 +427,7 @@ func (js *attachJobs) learn(j *job, err error) {
 	}
 }
 
-// prove remembers the networks of records that are attached. The caller has the lock, or the only reference.
+// prove remembers the networks of records that are attached. The caller has the lock.
 func (js *attachJobs) prove(records []checkpoint.Record) {
 	for _, r := range records {
 		if r.Phase != checkpoint.Attached || js.proven[networkOf(r)] {

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
+	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/succession"
@@ -84,6 +85,10 @@ func TestHandOver(t *testing.T) {
 	first.endsBy(t)
 	second.serves(t)
 	drivertest.Same(t, "phases", map[string]checkpoint.Phase{"net1": checkpoint.Attached}, drivertest.Phases(second.store))
+	second.jobs.mu.Lock()
+	trusts := second.jobs.proven[networkIn{attachment.NetworkRef{Namespace: "default", Name: "blue"}, drivertest.Web.Namespace}]
+	second.jobs.mu.Unlock()
+	drivertest.Same(t, "trusts the network of the attached pod", true, trusts)
 
 	again := first.beside(t, "first")
 	become(t, func() error {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -14,7 +15,9 @@ import (
 	nri "github.com/containerd/nri/pkg/api"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	metadatafake "k8s.io/client-go/metadata/fake"
 	k8stesting "k8s.io/client-go/testing"
 
@@ -278,7 +281,28 @@ func nodeClient(t *testing.T, nodes ...runtime.Object) *metadatafake.FakeMetadat
 	if err := metav1.AddMetaToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	return metadatafake.NewSimpleMetadataClient(scheme, nodes...)
+	client := metadatafake.NewSimpleMetadataClient(scheme, nodes...)
+	// A watch begins with the list before it, as with an API server: the fake would lose what changes between them.
+	var mu sync.Mutex
+	begun := map[schema.GroupVersionResource]watch.Interface{}
+	client.PrependReactor("list", "*", func(a k8stesting.Action) (bool, runtime.Object, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if before := begun[a.GetResource()]; before != nil {
+			before.Stop()
+		}
+		var err error
+		begun[a.GetResource()], err = client.Tracker().Watch(a.GetResource(), a.GetNamespace())
+		return err != nil, nil, err
+	})
+	client.PrependWatchReactor("*", func(a k8stesting.Action) (bool, watch.Interface, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		w := begun[a.GetResource()]
+		delete(begun, a.GetResource())
+		return w != nil, w, nil
+	})
+	return client
 }
 
 func nodeMeta(name string, labels map[string]string) *metav1.PartialObjectMetadata {
