@@ -181,13 +181,14 @@ func (d *drivers) withdraw(node string) {
 	object := nodeMetadata()
 	object.Name = node
 	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{%q:null}}}`, v1alpha1.ProfileLabel))
-	if err := d.nodesWriter.Patch(ctx, object, patch); client.IgnoreNotFound(err) != nil {
+	err := d.nodesWriter.Patch(ctx, object, patch)
+	d.mu.Lock()
+	if n.withdrawal != nil { // the event of the removal stops it
+		n.withdrawal.Reset(driverGrace)
+	}
+	d.mu.Unlock()
+	if client.IgnoreNotFound(err) != nil {
 		log.Log.Error(err, "A node without a driver keeps its profile, and claims may be allocated there", "node", node, "retryAfter", driverGrace)
-		d.mu.Lock()
-		if n.withdrawal != nil {
-			n.withdrawal.Reset(driverGrace)
-		}
-		d.mu.Unlock()
 		return
 	}
 	log.Log.Info("The profile of a node without a driver was removed: no claim is allocated there until it has one", "node", node)

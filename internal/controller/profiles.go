@@ -38,9 +38,9 @@ const (
 	maxProfiles = 200
 	// profileGrace is how long the slices of a profile stay that no node has, of maxProfiles at most.
 	profileGrace = 10 * time.Minute
-	// profilePause is the shortest time for which changes are gathered. It is longer if making the slices of all
-	// profiles takes long, so that it takes at most a fifth of a core.
-	profilePause = 200 * time.Millisecond
+	// profilePause and longProfilePause limit the time for which changes are gathered. It grows with the time that
+	// making the slices of all profiles takes, so that this takes a fifth of a core.
+	profilePause, longProfilePause = 200 * time.Millisecond, 20 * time.Second
 	// profileRole is the ClusterRole of the drivers that write profiles.
 	profileRole = "nadra-profile"
 )
@@ -57,9 +57,11 @@ type profiles struct {
 
 	// pause is how long changes are gathered.
 	pause atomic.Int64
-	// definitions, unused and ignored are used by the only worker. unused has the time since when no node has a
-	// profile for which there are slices, and ignored the problems of nodes' facts that were logged.
+	// definitions, offers, unused and ignored are used by the only worker. offers are those of profiles, unused has the
+	// time since when no node has a profile for which there are slices, and ignored the problems of nodes' facts that
+	// were logged.
 	definitions offer.Definitions
+	offers      map[string]*offer.Offer
 	unused      map[string]time.Time
 	ignored     map[string]string
 	// refused is when the API server has last dropped the field by which nodes share a device.
@@ -102,7 +104,7 @@ var errNodeFile = errors.New("its configuration is in a file of each node")
 // Reconcile makes the slices of all profiles.
 func (r *profiles) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	began := r.now()
-	defer func() { r.pause.Store(int64(max(profilePause, 4*r.now().Sub(began)))) }()
+	defer func() { r.pause.Store(int64(min(max(profilePause, 4*r.now().Sub(began)), longProfilePause))) }()
 	if wait := profileGrace - began.Sub(r.refused); wait > 0 {
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
@@ -123,13 +125,15 @@ func (r *profiles) Reconcile(ctx context.Context, _ reconcile.Request) (reconcil
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	wanted := map[string]*resourceapi.ResourceSlice{}
+	wanted, offers := map[string]*resourceapi.ResourceSlice{}, map[string]*offer.Offer{}
 	for profile, facts := range used {
-		for _, s := range offer.SharedSlices(profile, facts.Shared(networks), facts.Pods) {
+		offers[profile] = r.offers[profile].Of(offer.Arrangement{Networks: facts.Shared(networks), Pods: facts.Pods}, offer.Options{})
+		for _, s := range offers[profile].Shared(profile) {
 			s.OwnerReferences = owner
 			wanted[s.Name] = s
 		}
 	}
+	r.offers = offers
 	return r.write(ctx, wanted, used)
 }
 
@@ -241,6 +245,7 @@ func (r *profiles) change(ctx context.Context, s, want *resourceapi.ResourceSlic
 	}
 	want.Spec.Pool.Generation = s.Spec.Pool.Generation
 	if equality.Semantic.DeepEqual(s.Spec, want.Spec) && s.Annotations[v1alpha1.OfferHashAnnotation] == want.Annotations[v1alpha1.OfferHashAnnotation] &&
+		s.Labels[v1alpha1.ProfileLabel] == want.Labels[v1alpha1.ProfileLabel] &&
 		equality.Semantic.DeepEqual(s.OwnerReferences, want.OwnerReferences) {
 		return nil
 	}

@@ -25,6 +25,9 @@ var errNotRunning = errors.New("not running")
 // identify returns the process that has pid now. pid may be "self".
 func identify(pid string) (process, error) {
 	content, err := os.ReadFile("/proc/" + pid + "/stat")
+	if errors.Is(err, unix.ESRCH) { // it has ended since the file was opened
+		return process{}, fmt.Errorf("%w: %w", fs.ErrNotExist, err)
+	}
 	if err != nil {
 		return process{}, err
 	}

@@ -52,7 +52,7 @@ const (
 )
 
 // The annotations of a ResourceSlice that nodes share. OffersAnnotation names its networks for people, and may be
-// shortened. OfferHashAnnotation has a hash of all names, by which nodes see whether the slice is up to date.
+// shortened. OfferHashAnnotation has a hash of its devices, by which nodes see whether the slice is up to date.
 const (
 	OffersAnnotation    = "nadra.dev/offers"
 	OfferHashAnnotation = "nadra.dev/offer-hash"

@@ -77,7 +77,7 @@ func FactsOf(networks []*Definition, h Host, health func(*Definition) Health, po
 	maps.DeleteFunc(pools, not)
 	maps.DeleteFunc(plugins, func(p string, _ bool) bool { return absent[p] })
 	has = Facts{Version: factsVersion, Masters: sorted(masters), Plugins: sorted(plugins), Pools: sorted(pools), Pods: pods}
-	has.Failing, has.Unhealthy = sick(networks, health)
+	has.Failing, has.Unhealthy = sick(networks, health, pods)
 	return has, asked
 }
 
@@ -85,7 +85,7 @@ func sorted(names map[string]bool) []string { return slices.Sorted(maps.Keys(nam
 
 // sick returns the chains that fail for all of their networks that have an answer, if these are several, and the other
 // networks whose plugins fail.
-func sick(networks []*Definition, health func(*Definition) Health) (chains, single []string) {
+func sick(networks []*Definition, health func(*Definition) Health, pods int64) (chains, single []string) {
 	of := map[Health]map[string]int{Healthy: {}, Unhealthy: {}}
 	var unhealthy []*Definition
 	for _, d := range networks {
@@ -109,7 +109,10 @@ func sick(networks []*Definition, health func(*Definition) Health) (chains, sing
 	inNamespace := map[string]int{}
 	for _, d := range unhealthy {
 		ref := d.Network.Ref
-		if inNamespace[ref.Namespace]++; len(single) < maxUnhealthy && inNamespace[ref.Namespace] <= maxInNamespace && !slices.Contains(chains, d.Programs) {
+		if !d.Shareable(pods) || slices.Contains(chains, d.Programs) {
+			continue
+		}
+		if inNamespace[ref.Namespace]++; len(single) < maxUnhealthy && inNamespace[ref.Namespace] <= maxInNamespace {
 			single = append(single, ref.String())
 		}
 	}

@@ -161,7 +161,7 @@ func TestLeft(t *testing.T) {
 
 // TestSharedSlices checks the slices of a profile.
 func TestSharedSlices(t *testing.T) {
-	made := SharedSlices("0123456789abcdef", many(t, 1_000), podsOfNode)
+	made := (*Offer)(nil).Of(Arrangement{Networks: many(t, 1_000), Pods: podsOfNode}, Options{}).Shared("0123456789abcdef")
 	names, listed := map[string]bool{}, 0
 	for _, s := range made {
 		names[s.Spec.Pool.Name] = true
@@ -176,5 +176,5 @@ func TestSharedSlices(t *testing.T) {
 	}
 	drivertest.Same(t, "pools", len(made), len(names))
 	drivertest.Same(t, "networks", 1_000, listed)
-	drivertest.Same(t, "slices without a network", 0, len(SharedSlices("0123456789abcdef", nil, podsOfNode)))
+	drivertest.Same(t, "slices without a network", 0, len((*Offer)(nil).Of(Arrangement{Networks: nil, Pods: podsOfNode}, Options{}).Shared("0123456789abcdef")))
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,14 +21,8 @@ import (
 // maxNames limits the text that names the networks of a slice, in bytes: each watcher of slices gets it.
 const maxNames = 4 << 10
 
-// SharedSlices returns the slices of a profile whose nodes share these networks. Each is a pool of its own, so that
-// a network that comes or goes changes one slice by one write.
-func SharedSlices(profile string, shared []*Definition, pods int64) []*resourceapi.ResourceSlice {
-	var first *Offer
-	return first.Of(Arrangement{Networks: shared, Pods: pods}, Options{}).Shared(profile)
-}
-
-// Shared returns the slices of a profile whose nodes share what is offered.
+// Shared returns the slices of a profile whose nodes share what is offered. Each is a pool of its own, so that a network
+// that comes or goes changes one slice by one write.
 func (o *Offer) Shared(profile string) []*resourceapi.ResourceSlice {
 	names := map[attachment.NetworkID]string{}
 	for _, d := range o.Networks {
@@ -35,14 +30,14 @@ func (o *Offer) Shared(profile string) []*resourceapi.ResourceSlice {
 	}
 	var out []*resourceapi.ResourceSlice
 	for i, devices := range o.Slices() {
-		list := namesIn(devices, names)
-		hash := sha256.Sum256([]byte(list))
+		content, _ := json.Marshal(devices) // never fails
+		hash := sha256.Sum256(content)
 		pool := fmt.Sprintf("%s-%d", profile, i)
 		out = append(out, &resourceapi.ResourceSlice{
 			ObjectMeta: metav1.ObjectMeta{
 				Name:        "nadra-" + pool,
 				Labels:      map[string]string{v1alpha1.ProfileLabel: profile, v1alpha1.ManagedByLabel: v1alpha1.Controller},
-				Annotations: map[string]string{v1alpha1.OffersAnnotation: truncate.Text(list, maxNames), v1alpha1.OfferHashAnnotation: hex.EncodeToString(hash[:8])},
+				Annotations: map[string]string{v1alpha1.OffersAnnotation: namesIn(devices, names), v1alpha1.OfferHashAnnotation: hex.EncodeToString(hash[:8])},
 			},
 			Spec: resourceapi.ResourceSliceSpec{
 				Driver: v1alpha1.DriverName, Devices: devices,
@@ -61,7 +56,7 @@ func selectorOf(profile string) *corev1.NodeSelector {
 	}}}
 }
 
-// namesIn returns the names of the networks that devices list.
+// namesIn returns the names of the networks that devices list, as far as there is room.
 func namesIn(devices []resourceapi.Device, names map[attachment.NetworkID]string) string {
 	var out []string
 	for _, d := range devices {
@@ -70,5 +65,5 @@ func namesIn(devices []resourceapi.Device, names map[attachment.NetworkID]string
 		}
 	}
 	slices.SortFunc(out, cmp.Compare)
-	return strings.Join(out, ", ")
+	return truncate.Text(strings.Join(out, ", "), maxNames)
 }

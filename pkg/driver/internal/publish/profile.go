@@ -30,8 +30,8 @@ const (
 	// publishes them itself: an autoscaler judges a node with slices of its own by these alone. With many networks
 	// the controller needs longer, sharedWaitMore for each.
 	sharedWait, sharedWaitMore = 3 * time.Second, time.Millisecond
-	// changeWait is how long the controller may take to change slices that are there, before all nodes of the profile
-	// publish their networks themselves, each at a moment of its own.
+	// changeWait is how long nothing may happen to slices that are there and not right, before all nodes of the profile
+	// publish what these lack themselves, each at a moment of its own.
 	changeWait = 2 * time.Minute
 	// writeLimit ends a write of the Node that hangs.
 	writeLimit = 30 * time.Second
@@ -60,8 +60,8 @@ type NodeObject struct {
 type profile struct {
 	NodeObject
 	background *background.Group
-	// notify is called when the node has to publish more or less itself.
-	notify func()
+	// notify is called when the node has to publish more or less itself, and changed when all nodes of the profile may.
+	notify, changed func()
 	// spread returns a random time, over which all nodes write what concerns all of them.
 	spread func() time.Duration
 	write  background.Trigger
@@ -78,18 +78,29 @@ type profile struct {
 	// known is set once it is known whether the node has a profile, written if the Node has it, failed if the latest
 	// write has failed, and unhurried if the next write may wait.
 	known, written, failed, unhurried bool
-	// alone is set while the node publishes all networks itself, and due is when it begins to, unless the shared
-	// slices are right by then: those of offered, with the hashes of wanted.
-	alone   bool
-	due     time.Time
+	// alone is set while the node publishes all networks itself, and late has those that it does because shared
+	// slices lack them. due is when that is decided, unless the slices, which were as before, change again. started
+	// is set once it was.
+	alone, started bool
+	late           map[attachment.NetworkID]bool
+	due            *time.Timer
+	dueAt          time.Time
+	before         map[string]string
+	// wanted are the shared slices of offered.
 	offered *offer.Offer
-	wanted  map[string]string
+	wanted  map[string]sharedSlice
 	shared  cache.Store // the slices of the profile
 	stop    func()
 }
 
-func newProfile(node NodeObject, group *background.Group, notify func(), spread func() time.Duration) *profile {
-	return &profile{NodeObject: node, background: group, notify: notify, spread: spread, write: background.NewTrigger(), gain: firstGain, again: writeAgain}
+// sharedSlice is a slice that the controller makes.
+type sharedSlice struct {
+	hash     string
+	networks []attachment.NetworkID
+}
+
+func newProfile(node NodeObject, group *background.Group, notify, changed func(), spread func() time.Duration) *profile {
+	return &profile{NodeObject: node, background: group, notify: notify, changed: changed, spread: spread, write: background.NewTrigger(), gain: firstGain, again: writeAgain}
 }
 
 // own returns those of the published networks that the node publishes itself. facts are nil if the node is not
@@ -110,28 +121,54 @@ func (p *profile) own(ctx context.Context, facts *offer.Facts, asked offer.Facts
 	shared := map[attachment.NetworkRef]bool{}
 	for _, f := range []*offer.Facts{p.held, p.soon(facts)} {
 		for _, d := range f.Shared(published) {
-			shared[d.Network.Ref] = true
+			shared[d.Network.Ref] = !p.late[d.ID]
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(published), func(d *offer.Definition) bool { return shared[d.Network.Ref] })
 }
 
-// await decides whether the node publishes its networks itself, because the shared slices are not those that the
-// controller makes of all networks. The caller holds mu.
+// await decides what the node publishes itself because the shared slices are not those that the controller makes of all
+// networks. A controller that is slow changes them again and again. The caller holds mu.
 func (p *profile) await(all []*offer.Definition, now time.Time) {
-	there := p.there()
-	switch {
-	case p.written && maps.Equal(there, p.want(all)):
-		p.alone, p.due = false, time.Time{}
-	case p.failed, p.written && !p.due.IsZero() && !now.Before(p.due):
-		p.alone = true
-	case p.written && p.due.IsZero():
-		wait := sharedWait + time.Duration(len(all))*sharedWaitMore
-		if len(there) > 0 {
-			wait = changeWait + p.spread()
+	there, wanted := p.there(), p.want(all)
+	late := map[attachment.NetworkID]bool{}
+	for name, s := range wanted {
+		if there[name] != s.hash {
+			for _, id := range s.networks {
+				late[id] = true
+			}
 		}
-		p.due = now.Add(wait)
-		time.AfterFunc(wait, p.notify)
+	}
+	switch {
+	case p.failed:
+		p.alone = true
+	case !p.written:
+	case len(late) == 0:
+		p.alone, p.late, p.started, p.before = false, nil, true, there
+		p.decideIn(0, now)
+	case p.dueAt.IsZero() || !maps.Equal(there, p.before):
+		wait := sharedWait + time.Duration(len(all))*sharedWaitMore
+		switch {
+		case p.started && len(there) > 0:
+			wait = changeWait + p.spread()
+		case len(p.before) > 0:
+			wait += p.spread()
+		}
+		p.before = there
+		p.decideIn(wait, now)
+	case !now.Before(p.dueAt):
+		p.alone, p.late, p.started = len(there) == 0, late, true
+	}
+}
+
+// decideIn has await decide after a time, or not at all if that is zero. The caller holds mu.
+func (p *profile) decideIn(wait time.Duration, now time.Time) {
+	if p.due != nil {
+		p.due.Stop()
+	}
+	p.due, p.dueAt = nil, time.Time{}
+	if wait > 0 {
+		p.due, p.dueAt = time.AfterFunc(wait, p.notify), now.Add(wait)
 	}
 }
 
@@ -149,14 +186,19 @@ func (p *profile) there() map[string]string {
 	return out
 }
 
-// want returns the hashes that the shared slices have once the controller knows all networks. The caller holds mu.
-func (p *profile) want(all []*offer.Definition) map[string]string {
+// want returns the shared slices, by their names, once the controller knows all networks. The caller holds mu.
+func (p *profile) want(all []*offer.Definition) map[string]sharedSlice {
 	offered := p.offered.Of(offer.Arrangement{Networks: p.held.Shared(all), Pods: p.held.Pods}, offer.Options{})
-	if offered != p.offered || p.wanted == nil {
-		p.offered, p.wanted = offered, map[string]string{}
-		for _, s := range offered.Shared(p.name) {
-			p.wanted[s.Name] = s.Annotations[v1alpha1.OfferHashAnnotation]
+	if offered == p.offered && p.wanted != nil {
+		return p.wanted
+	}
+	p.offered, p.wanted = offered, map[string]sharedSlice{}
+	for _, s := range offered.Shared(p.name) {
+		one := sharedSlice{hash: s.Annotations[v1alpha1.OfferHashAnnotation]}
+		for _, d := range s.Spec.Devices {
+			one.networks = slices.AppendSeq(one.networks, attachment.NetworkIDs(d.Attributes))
 		}
+		p.wanted[s.Name] = one
 	}
 	return p.wanted
 }
@@ -209,7 +251,8 @@ func (p *profile) set(ctx context.Context, facts *offer.Facts, now time.Time) {
 		return
 	}
 	p.known, p.text, p.name, p.written, p.failed, p.restless = true, text, name, false, false, now
-	p.due, p.wanted = time.Time{}, nil
+	p.wanted, p.late, p.before = nil, nil, nil
+	p.decideIn(0, now)
 	p.follow(ctx)
 	p.write.Set()
 }
@@ -226,7 +269,7 @@ func (p *profile) follow(ctx context.Context) {
 	selector := labels.SelectorFromSet(labels.Set{v1alpha1.ProfileLabel: p.name}).String()
 	informer := metadatainformer.NewFilteredMetadataInformer(p.Metadata, resourceapi.SchemeGroupVersion.WithResource("resourceslices"), metav1.NamespaceAll, 0, cache.Indexers{},
 		func(o *metav1.ListOptions) { o.LabelSelector = selector }).Informer()
-	handle := func(any) { p.notify() }
+	handle := func(any) { p.changed() }
 	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: handle, UpdateFunc: func(_, s any) { handle(s) }, DeleteFunc: handle}); err != nil {
 		klog.FromContext(ctx).Error(err, "The slices of the node's profile cannot be watched; the node publishes its networks itself", "profile", p.name)
 		return

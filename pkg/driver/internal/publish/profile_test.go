@@ -51,7 +51,7 @@ func inProfileBench(t *testing.T, test func(*testing.T, *profileBench)) {
 			b.writes = append(b.writes, patch.Labels[v1alpha1.ProfileLabel])
 			return false, nil, nil
 		})
-		c.profile = newProfile(NodeObject{Name: "node-1", Kube: b.kube, Metadata: b.slices}, c.Background, c.Trigger, func() time.Duration { return 0 })
+		c.profile = newProfile(NodeObject{Name: "node-1", Kube: b.kube, Metadata: b.slices}, c.Background, c.Trigger, c.NADsChanged, func() time.Duration { return 0 })
 		test(t, b)
 	})
 }
@@ -102,7 +102,7 @@ func (b *profileBench) share(there bool) {
 		nads = nil
 	}
 	networks := new(offer.Definitions).Of(nads, func(string) (string, []byte, error) { return "", nil, errors.New("in a file") })
-	for _, s := range offer.SharedSlices(profile, facts.Shared(networks), facts.Pods) {
+	for _, s := range (*offer.Offer)(nil).Of(offer.Arrangement{Networks: facts.Shared(networks), Pods: facts.Pods}, offer.Options{}).Shared(profile) {
 		slice := &metav1.PartialObjectMetadata{ObjectMeta: s.ObjectMeta}
 		slice.SetGroupVersionKind(resourceapi.SchemeGroupVersion.WithKind("ResourceSlice"))
 		if _, err := of.CreateFake(slice, metav1.CreateOptions{}); err != nil {
@@ -135,16 +135,41 @@ func TestNodeSharesItsNetworks(t *testing.T) {
 		drivertest.Same(t, "published without a controller", []string{"default-red", "default-tiny"}, b.published())
 		b.share(true)
 		drivertest.Same(t, "published beside the shared slices", []string{"default-tiny"}, b.published())
-		b.add("redder", strings.Replace(drivertest.RedConf, "bridge", "other", 1))
+		b.add("redder", drivertest.RedConf)
 		after(time.Second)
 		drivertest.Same(t, "published with a NAD that the controller will offer", []string{"default-tiny"}, b.published())
 		after(changeWait)
 		drivertest.Same(t, "published with a NAD that the controller does not offer", []string{"default-red", "default-redder", "default-tiny"}, b.published())
+		b.profile.mu.Lock()
+		alone := b.profile.alone
+		b.profile.mu.Unlock()
+		drivertest.Same(t, "publishes all itself, and not only what a slice lacks", false, alone)
 		b.share(true)
 		drivertest.Same(t, "published with a NAD that the controller offers", []string{"default-tiny"}, b.published())
 		b.share(false)
 		after(sharedWait)
 		drivertest.Same(t, "published when the shared slices are gone", []string{"default-red", "default-redder", "default-tiny"}, b.published())
+	})
+}
+
+// TestSlowController checks that a node publishes nothing itself while the controller changes the shared slices again and
+// again, and is always behind.
+func TestSlowController(t *testing.T) {
+	inProfileBench(t, func(t *testing.T, b *profileBench) {
+		b.add("red", drivertest.RedConf)
+		b.begin(t)
+		after(time.Second)
+		b.share(true)
+		for i := range 10 {
+			b.share(true)
+			b.add(fmt.Sprint("more", i), drivertest.RedConf)
+			after(changeWait / 2)
+			drivertest.Same(t, "published", []string{}, b.published())
+		}
+		after(changeWait)
+		if len(b.published()) == 0 {
+			t.Error("the node publishes nothing itself although the controller is away")
+		}
 	})
 }
 

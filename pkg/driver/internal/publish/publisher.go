@@ -118,7 +118,7 @@ func New(o Options) *Publisher {
 	}
 	p.status = newStatusWatch(o.Background, o.Status, p.trigger)
 	if o.Node != nil {
-		p.profile = newProfile(*o.Node, o.Background, p.Trigger, func() time.Duration { return o.Draw(max(p.spread.over(), 1)) })
+		p.profile = newProfile(*o.Node, o.Background, p.Trigger, p.NADsChanged, func() time.Duration { return o.Draw(max(p.spread.over(), 1)) })
 	}
 	return p
 }
