@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -80,8 +81,8 @@ func (b *profileBench) says(profile, facts string, labels ...string) {
 	b.NodeSeen(all, map[string]string{v1alpha1.FactsAnnotation: facts})
 }
 
-// share makes the slices of the Node's profile as the controller does, or deletes them.
-func (b *profileBench) share(there bool) {
+// share makes the slices of the Node's profile as the controller does that does not know one NAD yet, or deletes them.
+func (b *profileBench) share(there bool, but ...string) {
 	b.t.Helper()
 	of := b.slices.Resource(resourceapi.SchemeGroupVersion.WithResource("resourceslices")).(metadatafake.MetadataClient)
 	old, err := of.List(b.t.Context(), metav1.ListOptions{})
@@ -98,9 +99,7 @@ func (b *profileBench) share(there bool) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	if !there {
-		nads = nil
-	}
+	nads = slices.DeleteFunc(slices.Clone(nads), func(n *nadv1.NetworkAttachmentDefinition) bool { return !there || slices.Contains(but, n.Name) })
 	networks := new(offer.Definitions).Of(nads, func(string) (string, []byte, error) { return "", nil, errors.New("in a file") })
 	for _, s := range (*offer.Offer)(nil).Of(offer.Arrangement{Networks: facts.Shared(networks), Pods: facts.Pods}, offer.Options{}).Shared(profile) {
 		slice := &metav1.PartialObjectMetadata{ObjectMeta: s.ObjectMeta}
@@ -161,8 +160,9 @@ func TestSlowController(t *testing.T) {
 		after(time.Second)
 		b.share(true)
 		for i := range 10 {
-			b.share(true)
-			b.add(fmt.Sprint("more", i), drivertest.RedConf)
+			latest := fmt.Sprint("more", i)
+			b.add(latest, drivertest.RedConf)
+			b.share(true, latest)
 			after(changeWait / 2)
 			drivertest.Same(t, "published", []string{}, b.published())
 		}
