@@ -20,6 +20,7 @@ const (
 
 // own returns the figures of nodes with slices of their own, and shared those of nodes of one profile with a number of NADs.
 func (f scaleFigures) own() *offerFigures { return f.titled(nadraOffer(usualNADs, nil).title) }
+
 func (f scaleFigures) shared(nads int) *offerFigures {
 	return f.titled(nadraOffer(nads, nil, profile{}).title)
 }
