@@ -11,8 +11,6 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 
 	api "github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/test/lab"
@@ -63,23 +61,10 @@ func TestNodeForNetwork(t *testing.T) {
 	own.ObjectMeta = metav1.ObjectMeta{Name: node, OwnerReferences: own.OwnerReferences}
 	own.OwnerReferences[0].Name, own.OwnerReferences[0].UID = node, n.UID
 	own.Spec.NodeName, own.Spec.Pool.Name = &node, node+strings.TrimPrefix(own.Spec.Pool.Name, f.real.Name)
-	_, err = f.asDriver(node).ResourceV1().ResourceSlices().Create(f.Ctx, own, metav1.CreateOptions{})
+	_, err = f.AsDriver(node).ResourceV1().ResourceSlices().Create(f.Ctx, own, metav1.CreateOptions{})
 	f.Must(err)
 	f.Eventually(waitLimit, func(context.Context) error { return f.nodes() })
 	f.Kubectl("delete", "resourceslice", node, "--ignore-not-found")
-}
-
-// asDriver returns a client with the rights of the driver on a node.
-func (f *fixture) asDriver(node string) kubernetes.Interface {
-	f.Helper()
-	config, err := f.Cluster.RESTConfig()
-	f.Must(err)
-	config.Impersonate = rest.ImpersonationConfig{
-		UserName: "system:serviceaccount:nadra:nadra-node", Extra: map[string][]string{"authentication.kubernetes.io/node-name": {node}},
-	}
-	client, err := kubernetes.NewForConfig(config)
-	f.Must(err)
-	return client
 }
 
 // ownSlice returns what the driver publishes for the real node alone while Karpenter's label is on it.
@@ -109,8 +94,8 @@ func (f *fixture) ownSlice() (own *resourceapi.ResourceSlice) {
 	return own
 }
 
-// TestNodePoolWithoutProfile checks that a NodePool whose nodes lack the profile adds none for a pod with a network,
-// but for one without.
+// TestNodePoolWithoutProfile checks that a NodePool whose nodes lack the profile adds no node for a pod with a
+// network, and adds one for a pod without a network.
 func TestNodePoolWithoutProfile(t *testing.T) {
 	f := setup(t, "unlabelled", simulates)
 	f.profile()

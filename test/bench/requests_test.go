@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/nadra-dev/nadra/test/bench/stats"
+	"github.com/nadra-dev/nadra/test/lab"
 )
 
 // requestFigures has the requests for pods of one kind in the API server's audit log,
@@ -45,7 +46,7 @@ type auditEvent struct {
 }
 
 const (
-	nadraAccount      = "system:serviceaccount:nadra:nadra-node"
+	nadraAccount      = lab.DriverAccount
 	controllerAccount = "system:serviceaccount:nadra-system:nadra-controller"
 	multusAccount     = "system:serviceaccount:kube-system:multus"
 )

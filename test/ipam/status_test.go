@@ -16,8 +16,6 @@ import (
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/test/lab"
@@ -43,13 +41,11 @@ metadata: {name: NAME}
 spec: {policyName: NAME, validationActions: [Deny]}
 `
 
-const driverAccount = "system:serviceaccount:nadra:nadra-node"
-
 // refuseStatus makes the API server refuse the driver's writes of pods' status in the
 // namespace, and waits until it does. allow ends that.
 func (f *fixture) refuseStatus() (allow func()) {
 	f.Helper()
-	policy := strings.NewReplacer("NAME", f.NS, "DRIVER", driverAccount).Replace(refusal)
+	policy := strings.NewReplacer("NAME", f.NS, "DRIVER", lab.DriverAccount).Replace(refusal)
 	f.Must(f.Apply(f.Ctx, policy))
 	f.Cleanup(func() {
 		if err := f.Delete(f.Ctx, policy); err != nil {
@@ -60,11 +56,7 @@ func (f *fixture) refuseStatus() (allow func()) {
 	// driver of the pod's node; which of two policies that deny a request is named is not defined.
 	node := f.Cluster.Node(1).Name()
 	f.ApplyYAML("apiVersion: v1\nkind: Pod\nmetadata: {name: probe}\nspec: {containers: [{name: main, image: 'localhost/test:1', imagePullPolicy: Never}], nodeSelector: {none: none}, nodeName: " + node + "}")
-	config, err := f.Cluster.RESTConfig()
-	f.Must(err)
-	config.Impersonate = rest.ImpersonationConfig{UserName: driverAccount, Extra: map[string][]string{"authentication.kubernetes.io/node-name": {node}}}
-	driver, err := kubernetes.NewForConfig(config)
-	f.Must(err)
+	driver := f.AsDriver(node)
 	f.Eventually(2*time.Minute, func(ctx context.Context) error {
 		_, err := driver.CoreV1().Pods(f.NS).Patch(ctx, "probe", types.MergePatchType,
 			[]byte(`{"metadata":{"annotations":{"k8s.v1.cni.cncf.io/network-status":"[]"}}}`), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}, "status")

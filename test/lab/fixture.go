@@ -6,6 +6,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"github.com/nadra-dev/nadra/test/cluster"
 )
@@ -27,6 +29,20 @@ func (f *Fixture) Must(err error) {
 	if err != nil {
 		f.Fatal(err)
 	}
+}
+
+// DriverAccount is the account of the driver in the manifests.
+const DriverAccount = "system:serviceaccount:nadra:nadra-node"
+
+// AsDriver returns a client with the rights of the driver on a node.
+func (f *Fixture) AsDriver(node string) kubernetes.Interface {
+	f.Helper()
+	config, err := f.Cluster.RESTConfig()
+	f.Must(err)
+	config.Impersonate = rest.ImpersonationConfig{UserName: DriverAccount, Extra: map[string][]string{"authentication.kubernetes.io/node-name": {node}}}
+	client, err := kubernetes.NewForConfig(config)
+	f.Must(err)
+	return client
 }
 
 // Eventually repeats check until it succeeds, and fails the test with its last error after

@@ -119,7 +119,7 @@ func (p *profile) own(ctx context.Context, facts *offer.Facts, asked offer.Facts
 		return published
 	}
 	shared := map[attachment.NetworkRef]bool{}
-	for _, f := range []*offer.Facts{p.held, p.soon(facts)} {
+	for _, f := range slices.Compact([]*offer.Facts{p.held, p.soon(facts)}) {
 		for _, d := range f.Shared(published) {
 			shared[d.Network.Ref] = !p.late[d.ID]
 		}
