@@ -17,9 +17,9 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// TestControllerSharesSlices checks that nodes share the slices of their profile: with a pod, a NAD that comes, a
-// master that goes and comes, a controller that is away, a label that somebody else writes, a driver that is away, and a
-// node that is given up.
+// TestControllerSharesSlices checks that nodes share the slices of their profile, where Kubernetes shares devices: with
+// a pod, a NAD that comes, a master that goes and comes, a controller that is away, a label that somebody else writes, a
+// driver that is away, and a node that is given up.
 func TestControllerSharesSlices(t *testing.T) {
 	f := setup(t, "sharing")
 	f.bridge("br-own")
@@ -30,6 +30,11 @@ func TestControllerSharesSlices(t *testing.T) {
 	f.Must(f.InstallController(f.Ctx))
 	f.label("nadra.dev/owner=nadra")
 	f.withArgs("--owned-nodes=labelled", "--profiles")
+	if !f.sharedDevices() {
+		f.offers("own", "blue")
+		f.Must(f.hasProfile(f.Ctx, "", true))
+		return
+	}
 	f.offers("shared", "blue")
 	same(t, "slices of the node", "", f.sliceOf("blue", true))
 

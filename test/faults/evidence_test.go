@@ -61,7 +61,7 @@ func (s *suite) explain(pod string) {
 		print("pod %s: %s", pod, state(p))
 	}
 	print("events of pod %s:\n  %s", pod, strings.Join(lastOf(s.Events(ctx, s.ns, pod), 15), "\n  "))
-	out, _ := exec.CommandContext(ctx, "grep", "-F", "\""+pod+"\"", auditLog()).Output()
+	out, _ := exec.CommandContext(ctx, "grep", "-E", "\""+pod+"(-[0-9]+)?\"", auditLog()).Output() // and for its claims
 	print("requests for pod %s:\n  %s", pod, strings.Join(lastOf(strings.Split(strings.TrimSpace(string(out)), "\n"), 6), "\n  "))
 	// The logs are many text files, for which grep is the quickest.
 	out, _ = exec.CommandContext(ctx, "grep", "-rhF", s.ns+"/"+pod, filepath.Join(s.Cluster.LogDir(), "driver")).Output()

@@ -106,10 +106,10 @@ func run(ctx context.Context, dir string, m *testing.M) int {
 	return code
 }
 
-// auditLog returns the API server's log of who creates and deletes pods.
+// auditLog returns the API server's log of who creates and deletes pods, and of who reserves claims for them.
 func auditLog() string { return filepath.Join(auditDir, "audit.log") }
 
-// auditPolicy makes the API server log who deletes pods.
+// auditPolicy makes the API server log who creates and deletes pods, and who writes for which pods a claim is reserved.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -117,6 +117,9 @@ rules:
   - level: Request
     verbs: [create, delete, deletecollection]
     resources: [{resources: [pods]}]
+  - level: Request
+    verbs: [update, patch]
+    resources: [{group: resource.k8s.io, resources: [resourceclaims/status]}]
 `
 
 func options(dir string) cluster.Options {

@@ -22,6 +22,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/test/lab"
@@ -32,6 +33,8 @@ import (
 type upstream struct {
 	// lostClaims counts claims that Kubernetes removed from a pod's status.
 	lostClaims atomic.Int64
+	// lostReservations counts pods from which Kubernetes took the reservation of a claim.
+	lostReservations int
 	// lostPods counts pods that the API server has deleted although nobody asked for it.
 	lostPods int
 	// forgotten has network namespaces that a killed runtime forgot, and the host's ends of their eth0, as the
@@ -58,8 +61,8 @@ type upstream struct {
 }
 
 func (u *upstream) String() string {
-	return fmt.Sprintf("upstream: kubernetes-lost-claims=%d kubernetes-lost-pods=%d kubelet-never-started=%d containerd-lost-containers=%d containerd-lost-specifications=%d ephemeral-unasked=%d forgotten-namespaces=%d crio-missed-ends=%d crio-hidden=%d torn-links=%d host-local-torn-leases=%d",
-		u.lostClaims.Load(), u.lostPods, u.neverStarted, u.lostContainers, u.lostSpecifications, u.unasked, len(u.forgotten), u.missedEnds.Load(), u.hidden, len(u.tornLinks), len(u.torn))
+	return fmt.Sprintf("upstream: kubernetes-lost-claims=%d kubernetes-lost-reservations=%d kubernetes-lost-pods=%d kubelet-never-started=%d containerd-lost-containers=%d containerd-lost-specifications=%d ephemeral-unasked=%d forgotten-namespaces=%d crio-missed-ends=%d crio-hidden=%d torn-links=%d host-local-torn-leases=%d",
+		u.lostClaims.Load(), u.lostReservations, u.lostPods, u.neverStarted, u.lostContainers, u.lostSpecifications, u.unasked, len(u.forgotten), u.missedEnds.Load(), u.hidden, len(u.tornLinks), len(u.torn))
 }
 
 // startCancelled is the end of containerd's message about a container that it was
@@ -231,13 +234,24 @@ func TestHidden(t *testing.T) {
 	}
 }
 
-// endUpstream deletes a pod that cannot run any more by a fault of the kubelet or of
+// endUpstream deletes a pod that cannot run any more by a fault of Kubernetes or of
 // the runtime, and counts it, as it counts one that the API server has lost. It reports whether the pod was one.
 func (s *suite) endUpstream(ctx context.Context, name string) (bool, error) {
-	if lost, err := s.lostPod(name); lost || err != nil {
-		return lost, err
+	requests, err := os.ReadFile(auditLog())
+	if err != nil {
+		return false, err
 	}
 	p := s.pod(name)
+	switch {
+	case p == nil && lastCreated(string(requests), name):
+		s.note("the API server has deleted pod %s, which nobody asked for", name)
+		s.upstream.lostPods++
+		return true, nil
+	case lostReservation(p, string(requests)):
+		s.note("Kubernetes has taken the reservation of a claim from pod %s; the pod is deleted", name)
+		s.upstream.lostReservations++
+		return true, s.Kube.CoreV1().Pods(s.ns).Delete(ctx, name, metav1.DeleteOptions{})
+	}
 	if !hidden(p) && !s.runtimeKilled.Load() {
 		return false, nil
 	}
@@ -278,43 +292,101 @@ func (s *suite) tornLink(ctx context.Context, pod, link string) bool {
 	return true
 }
 
-// lostPod reports whether a pod does not exist although the latest request of all has created it, and counts it. A PATCH
-// that meets a pod at the moment of its forced deletion ends the deletion, and does so by the pod's name: the API server
-// gives it no UID (1.37, registry/generic/registry/store.go: Update, deleteWithoutFinalizers). So it may delete the
-// next pod of the name.
-func (s *suite) lostPod(name string) (bool, error) {
-	if s.pod(name) != nil {
-		return false, nil
+// request is a successful request in the audit log.
+type request struct {
+	Verb      string
+	User      struct{ Username string }
+	ObjectRef struct{ Resource, Name string }
+	// RequestObject is what a write of a claim has.
+	RequestObject struct {
+		Status struct {
+			ReservedFor []resourceapi.ResourceClaimConsumerReference
+		}
 	}
-	log, err := os.ReadFile(auditLog())
-	if err != nil {
-		return false, err
-	}
-	if !lastCreated(string(log), name) {
-		return false, nil
-	}
-	s.note("the API server has deleted pod %s, which nobody asked for", name)
-	s.upstream.lostPods++
-	return true, nil
+	ResponseStatus struct{ Code int }
 }
 
-// lastCreated reports whether the latest successful request for a pod in an audit log creates it.
-func lastCreated(log, name string) bool {
-	created := false
+// requestsFor returns the successful requests for an object in an audit log.
+func requestsFor(log, resource, name string) (out []request) {
 	for line := range strings.Lines(log) {
-		var e struct {
-			Verb           string
-			ObjectRef      struct{ Name string }
-			ResponseStatus struct{ Code int }
-		}
-		if strings.Contains(line, name) && json.Unmarshal([]byte(line), &e) == nil && e.ObjectRef.Name == name && e.ResponseStatus.Code < 300 {
-			created = e.Verb == "create"
+		var r request
+		if strings.Contains(line, `"`+name+`"`) && json.Unmarshal([]byte(line), &r) == nil &&
+			r.ObjectRef.Resource == resource && r.ObjectRef.Name == name && r.ResponseStatus.Code < 300 {
+			out = append(out, r)
 		}
 	}
-	return created
+	return out
 }
 
-func TestLostPod(t *testing.T) {
+// lastCreated reports whether the latest successful request for a pod creates it. If there is no pod, nobody has asked
+// for its end: a PATCH that meets a pod at the moment of its forced deletion ends the deletion, and does so by the pod's
+// name, because the API server gives it no UID (1.37, registry/generic/registry/store.go: Update,
+// deleteWithoutFinalizers). So it may delete the next pod of the name.
+func lastCreated(log, name string) bool {
+	all := requestsFor(log, "pods", name)
+	return len(all) > 0 && all[len(all)-1].Verb == "create"
+}
+
+// claimController is the user as which the cluster's controllers write, of which the claim controller is one.
+const claimController = "system:kube-controller-manager"
+
+// lostReservation reports whether Kubernetes' claim controller has taken the reservation of a claim from a bound pod.
+// Its cache of pods may still have the previous pod of the name when the scheduler has reserved the claim for this one,
+// which it then takes for replaced (1.37, resourceclaim/controller.go: syncClaim). Nothing schedules the pod again, and
+// the kubelet refuses it for ever.
+func lostReservation(p *corev1.Pod, log string) bool {
+	return p != nil && p.Spec.NodeName != "" && slices.ContainsFunc(p.Spec.ResourceClaims, func(c corev1.PodResourceClaim) bool {
+		reserved, lost := false, false
+		for _, r := range requestsFor(log, "resourceclaims", ptr.Deref(c.ResourceClaimName, "")) {
+			if r.Verb != "update" {
+				continue // a patch, which has only what it changes
+			}
+			has := slices.ContainsFunc(r.RequestObject.Status.ReservedFor, func(c resourceapi.ResourceClaimConsumerReference) bool { return c.UID == p.UID })
+			lost = !has && (lost || reserved && r.User.Username == claimController)
+			reserved = has
+		}
+		return lost
+	})
+}
+
+func TestLostReservation(t *testing.T) {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "new"},
+		Spec:       corev1.PodSpec{NodeName: "node-1", ResourceClaims: []corev1.PodResourceClaim{{ResourceClaimName: ptr.To("a-0")}}},
+	}
+	write := func(user string, uids ...string) string {
+		var consumers []string
+		for _, uid := range uids {
+			consumers = append(consumers, fmt.Sprintf(`{"resource":"pods","name":"a","uid":%q}`, uid))
+		}
+		return fmt.Sprintf(`{"verb":"update","user":{"username":%q},"objectRef":{"resource":"resourceclaims","name":"a-0"},"requestObject":{"status":{"reservedFor":[%s]}},"responseStatus":{"code":200}}`,
+			user, strings.Join(consumers, ",")) + "\n"
+	}
+	const scheduler = "system:kube-scheduler"
+	reserved, taken := write(scheduler, "old", "new"), write(claimController, "old")
+	if !lostReservation(pod, reserved+taken) || !lostReservation(pod, reserved+taken+write(claimController)) {
+		t.Error("the controller's sign is not recognised")
+	}
+	for what, log := range map[string]string{
+		"it was never reserved":   write(scheduler, "old") + write(claimController),
+		"it is reserved":          write(scheduler, "old") + write(claimController) + reserved,
+		"it was reserved again":   reserved + taken + write(scheduler, "new"),
+		"somebody else took it":   reserved + write("nadra", "old"),
+		"the request was refused": reserved + strings.Replace(taken, "200", "409", 1),
+		"of another claim":        strings.ReplaceAll(reserved+taken, "a-0", "b-0"),
+	} {
+		if lostReservation(pod, log) {
+			t.Errorf("taken for the controller's: %s", what)
+		}
+	}
+	waiting := pod.DeepCopy()
+	waiting.Spec.NodeName = ""
+	if lostReservation(waiting, reserved+taken) || lostReservation(nil, reserved+taken) {
+		t.Error("taken for the controller's: a pod that the scheduler still places, or none")
+	}
+}
+
+func TestLastCreated(t *testing.T) {
 	request := func(verb, name string, code int) string {
 		return fmt.Sprintf(`{"verb":%q,"objectRef":{"resource":"pods","name":%q},"responseStatus":{"code":%d}}`, verb, name, code) + "\n"
 	}
