@@ -22,7 +22,7 @@ CLUSTER := $(BIN)/nadra-cluster
 # Tests that start a cluster, which needs root and some minutes.
 E2E     := -tags e2e
 
-.PHONY: help build core-parts unit race fuzz lint vulncheck image release release-check cluster-up cluster-down demo parts e2e e2e-node e2e-crio e2e-containerd-2.3 e2e-containerd-2.2 e2e-elsewhere e2e-ipv6 e2e-dual e2e-beside e2e-dropin e2e-core core core-faults e2e-emulated e2e-kubernetes e2e-ipam e2e-kubevirt e2e-autoscalers e2e-upgrade e2e-skew e2e-attacks conformance faults faults-newest-nri faults-crio monitoring bench test-vm test lanes test-long prune clean libc chromium mkdocs filesystems docs pictures FORCE
+.PHONY: help build core-parts unit race fuzz lint vulncheck image release release-check cluster-up cluster-down demo parts e2e e2e-node e2e-crio e2e-containerd-2.3 e2e-containerd-2.2 e2e-elsewhere e2e-ipv6 e2e-dual e2e-beside e2e-dropin e2e-core core core-faults e2e-emulated e2e-kubernetes e2e-ipam e2e-kubevirt e2e-autoscalers e2e-compose e2e-upgrade e2e-skew e2e-attacks conformance faults faults-newest-nri faults-crio monitoring bench test-vm test lanes test-long prune clean libc chromium mkdocs filesystems docs pictures FORCE
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -265,6 +265,9 @@ e2e-kubevirt: image ## two nodes with the real virt-api and virt-controller of K
 e2e-autoscalers: image ## one node beside the real Karpenter with its provider kwok: pods with networks get nodes, or not
 	$(call on-clusters,./test/autoscalers,,autoscalers)
 
+e2e-compose: image ## one node: networks run on interfaces that another DRA driver allocates in the same claim
+	$(call on-clusters,./test/compose,,compose)
+
 # UPGRADE_MATRIX is a regular expression of the cells of TestAnyStepFails, such as 'disk full in adopt'; . is
 # all 90, which take an hour. The default is nine by UPGRADE_SEED, which is printed.
 e2e-skew: image ## one node: nadra is replaced by another version of nadra, and back, while pods come and go
@@ -329,7 +332,7 @@ parts: core-parts $(AIRGAP)/dist ## build what `make lanes` needs: also CRI-O an
 # the longest first. The lanes that only compute fill the gaps. A lane that fails stops
 # no other. CLUSTERS is how many clusters there are at a time.
 CLUSTERS ?= 3
-CLUSTER_LANES := test-vm e2e-upgrade e2e-node e2e-emulated e2e-beside faults e2e-ipam e2e-dropin e2e-crio conformance e2e-attacks e2e-skew faults-crio e2e-kubevirt e2e-autoscalers
+CLUSTER_LANES := test-vm e2e-upgrade e2e-node e2e-emulated e2e-beside faults e2e-ipam e2e-dropin e2e-crio conformance e2e-attacks e2e-skew faults-crio e2e-kubevirt e2e-autoscalers e2e-compose
 COMPUTE_LANES := release-check monitoring
 LANES = $(BIN)/run-lanes -logs $(BIN)/lanes -built '$(PARTS) $(AIRGAP)/dist'
 $(BIN)/run-lanes: FORCE

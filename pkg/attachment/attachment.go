@@ -31,6 +31,8 @@ type Attachment struct {
 	// must use this interface only. Nil changes nothing; an empty list only removes the default
 	// route (behaviour B7).
 	DefaultRoute *[]string `json:"defaultRoute,omitempty"`
+	// On is the device of another driver on which the network runs, because the claim names it, or nil.
+	On *OtherDriverDevice `json:"on,omitempty"`
 }
 
 // NewAttachment resolves a selection against its network. iface is the interface's name in the
@@ -69,7 +71,11 @@ func (a Attachment) Renewed(n Network) (Attachment, error) {
 	}
 	device, bound := a.boundDevice()
 	a.CNIName, a.Conflist = n.CNIName, conflist
-	if bound {
+	switch {
+	case a.On != nil:
+		a, _, err = a.OnDevice(*a.On)
+		return a, err
+	case bound:
 		return a.WithDevice(device)
 	}
 	return a, nil

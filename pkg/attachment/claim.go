@@ -22,6 +22,8 @@ type Requested struct {
 	Request, Pool, Device, ShareID string
 	// Selection is zero if the claim only requests the device.
 	Selection Selection
+	// Other is the allocated device that the selection names by DeviceFrom, or nil.
+	Other *OtherDriverDevice
 }
 
 // DeviceOnly reports whether the claim requests the device without a network.
@@ -66,6 +68,11 @@ func fromClaim(claim *resourceapi.ResourceClaim, suits func(r Requested, ofClass
 			return nil, fmt.Errorf("request %s: %w", result.Request, err)
 		}
 		r := Requested{Request: result.Request, Pool: result.Pool, Device: result.Device, Selection: FromConfig(config)}
+		if from := r.Selection.DeviceFrom; from != "" {
+			if r.Other, err = allocatedFor(claim, from); err != nil {
+				return nil, fmt.Errorf("request %s: deviceFrom: %w", result.Request, err)
+			}
+		}
 		if err := suits(r, ofClass); err != nil {
 			return nil, fmt.Errorf("request %s: %w", result.Request, err)
 		}
@@ -75,6 +82,35 @@ func fromClaim(claim *resourceapi.ResourceClaim, suits func(r Requested, ofClass
 		out = append(out, r)
 	}
 	return out, nil
+}
+
+// allocatedFor returns the device of another driver that was allocated for a request of the claim.
+func allocatedFor(claim *resourceapi.ResourceClaim, request string) (*OtherDriverDevice, error) {
+	known := requestNames(claim)
+	if !slices.Contains(known, request) {
+		return nil, reason.Errorf(reason.ClaimInvalid, "the claim has no request %q: use one of %s", request, strings.Join(known, ", "))
+	}
+	var results []resourceapi.DeviceRequestAllocationResult
+	for _, r := range claim.Status.Allocation.Devices.Results {
+		if r.Request == request || strings.HasPrefix(r.Request, request+"/") {
+			results = append(results, r)
+		}
+	}
+	switch {
+	case len(results) == 0:
+		return nil, reason.Errorf(reason.ClaimInvalid, "no device was allocated for request %q: name the request without its subrequest", request)
+	case len(results) > 1:
+		return nil, reason.Errorf(reason.ClaimInvalid, "request %q has %d devices, and a network uses one: set its count to 1, and add a request for each network", request, len(results))
+	}
+	r := results[0]
+	switch {
+	case r.Driver == v1alpha1.DriverName:
+		return nil, reason.Errorf(reason.ClaimInvalid, "request %q has a device of nadra's own: name a request for a device of another driver. Networks get devices of nadra's pools by the NAD's annotation %s",
+			request, ResourceNameAnnotation)
+	case ptr.Deref(r.AdminAccess, false):
+		return nil, reason.Errorf(reason.ClaimInvalid, "request %q has adminAccess, which does not allocate the device: another pod may have it: remove adminAccess from the request", request)
+	}
+	return &OtherDriverDevice{Claim: claim.Name, Driver: r.Driver, Pool: r.Pool, Device: r.Device}, nil
 }
 
 // overlaid returns the overlay of all configs that cover a request. ofClass is true if the class names

@@ -17,6 +17,7 @@ func ToConfig(s Selection) v1alpha1.AttachmentConfig {
 		Bandwidth:          s.Bandwidth,
 		DefaultRoute:       s.DefaultRoute,
 		DeviceID:           s.DeviceID,
+		DeviceFrom:         s.DeviceFrom,
 		IPAMClaimReference: s.IPAMClaimReference,
 	}
 	if s.Network != (NetworkRef{}) {
@@ -38,6 +39,7 @@ func FromConfig(c v1alpha1.AttachmentConfig) Selection {
 		Bandwidth:          c.Bandwidth,
 		DefaultRoute:       c.DefaultRoute,
 		DeviceID:           c.DeviceID,
+		DeviceFrom:         c.DeviceFrom,
 		IPAMClaimReference: c.IPAMClaimReference,
 	}
 	if c.Network != nil {

@@ -34,8 +34,10 @@ type Selection struct {
 	PortMappings   []PortMapping
 	Bandwidth      *Bandwidth
 	// DefaultRoute is nil if it was not given; an empty list is a request, too.
-	DefaultRoute       *[]string
-	DeviceID           string
+	DefaultRoute *[]string
+	DeviceID     string
+	// DeviceFrom is empty in annotations, which have no requests.
+	DeviceFrom         string
 	IPAMClaimReference string
 	// Unknown has the sorted keys of the element that neither Multus nor nadra knows. Multus ignores
 	// them silently (behaviour A2-12).

@@ -2,6 +2,7 @@ package driver
 
 import (
 	"context"
+	"slices"
 
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,7 +20,7 @@ func (p *planner) findOtherDevices(ctx context.Context, requests []request) erro
 	var networks []attachment.Network
 	var places []int
 	for i, r := range requests {
-		if r.DeviceOnly() || r.pooled {
+		if r.DeviceOnly() || r.pooled || r.Other != nil {
 			continue
 		}
 		// resolve returns the error.
@@ -31,8 +32,14 @@ func (p *planner) findOtherDevices(ctx context.Context, requests []request) erro
 		return nil
 	}
 	devices, err := p.otherDevicesOf(ctx, requests[places[0]].pod)
-	if err != nil || len(devices) == 0 { // bind refuses a network without a device
+	if err != nil {
 		return err
+	}
+	devices = slices.DeleteFunc(devices, func(d attachment.OtherDriverDevice) bool {
+		return slices.ContainsFunc(requests, func(r request) bool { return r.Other != nil && r.Other.Name() == d.Name() })
+	})
+	if len(devices) == 0 { // bind refuses a network without a device
+		return nil
 	}
 	assigned, err := attachment.AssignOtherDevices(networks, devices)
 	if err != nil {
@@ -74,11 +81,75 @@ func (p *planner) otherDevicesOf(ctx context.Context, ref attachment.PodRef) ([]
 			}
 			resourceName, id := publish.CNIDevice(published[r.Driver][r.Pool+"/"+r.Device])
 			if resourceName != "" && id != "" {
-				out = append(out, attachment.OtherDriverDevice{ResourceName: resourceName, ID: id, Claim: name, Driver: r.Driver, Device: r.Device})
+				out = append(out, attachment.OtherDriverDevice{ResourceName: resourceName, ID: id, Claim: name, Driver: r.Driver, Pool: r.Pool, Device: r.Device})
 			}
 		}
 	}
 	return out, nil
+}
+
+// describeOthers adds to the devices that claims name for networks what their drivers publish of them.
+func (p *planner) describeOthers(ctx context.Context, requests []request, claims []*resourceapi.ResourceClaim) error {
+	published := map[string]map[string]resourceapi.Device{}
+	for _, r := range requests {
+		if r.Other == nil {
+			continue
+		}
+		other, err := r.Other, error(nil)
+		if published[other.Driver] == nil {
+			if published[other.Driver], err = p.devicesOfDriver(ctx, other.Driver); err != nil {
+				return err
+			}
+		}
+		device, found := published[other.Driver][other.Pool+"/"+other.Device]
+		if !found {
+			return reason.Errorf(reason.DeviceGone, "request %s: deviceFrom: driver %s publishes no device %s in pool %s for this node any more: delete the pod, so that the next one gets another device",
+				r.Request, other.Driver, other.Device, other.Pool)
+		}
+		*other = other.Published(device.Attributes)
+		other.Moved = moves(claims, *other)
+	}
+	return nil
+}
+
+// moves reports whether the driver of a device has already reported, in a claim, an interface of it in a pod.
+func moves(claims []*resourceapi.ResourceClaim, d attachment.OtherDriverDevice) bool {
+	return slices.ContainsFunc(claims, func(c *resourceapi.ResourceClaim) bool {
+		return slices.ContainsFunc(c.Status.Devices, func(s resourceapi.AllocatedDeviceStatus) bool {
+			reported := attachment.OtherDriverDevice{Driver: s.Driver, Pool: s.Pool, Device: s.Device}
+			return reported == d.Name() && s.NetworkData != nil && s.NetworkData.InterfaceName != ""
+		})
+	})
+}
+
+// bindOther makes an attachment run on the device of another driver that the claim names, and adds it to users.
+func bindOther(r request, network attachment.Network, a attachment.Attachment, users otherUsers) (attachment.Attachment, error) {
+	switch {
+	case r.pooled:
+		return a, reason.Errorf(reason.DeviceMismatch, "deviceFrom: the request already has device %s of nadra's pool for network %s: remove deviceFrom", r.Device, network.Ref)
+	case network.ResourceName != "" && network.ResourceName != r.Other.ResourceName:
+		return a, reason.Errorf(reason.DeviceMismatch, "network %s draws from resource pool %s, and device %s of driver %s has %s=%q: request a device of the pool",
+			network.Ref, network.ResourceName, r.Other.Device, r.Other.Driver, attachment.AttributeResourceName, r.Other.ResourceName)
+	}
+	on, alone, err := a.OnDevice(*r.Other)
+	if err != nil {
+		return on, err
+	}
+	if first, used := users[r.Other.Name()]; used && (alone || first.alone) {
+		return on, reason.Errorf(reason.DeviceMismatch, "deviceFrom: request %s uses device %s of driver %s, too, and it serves one of them: request a device for each network",
+			first.request, r.Other.Device, r.Other.Driver)
+	}
+	users[r.Other.Name()] = otherUser{r.Request, alone}
+	return on, nil
+}
+
+// otherUsers are the requests by the devices of other drivers that their networks run on.
+type otherUsers map[attachment.OtherDriverDevice]otherUser
+
+// otherUser is a request whose network runs on a device, and takes it for itself if it is alone.
+type otherUser struct {
+	request string
+	alone   bool
 }
 
 // devicesOfDriver reads the devices that a driver publishes on this node, by pool/device.

@@ -30,7 +30,7 @@ type request struct {
 	// pooled is true if the device belongs to a resource pool, extended if the pod has
 	// requested it as an extended resource.
 	pooled, extended bool
-	// otherDevice is the ID of another driver's device that the network uses, or "".
+	// otherDevice is the ID of another driver's device that a network with a resource pool uses, or "".
 	otherDevice string
 }
 
@@ -65,6 +65,9 @@ func (p *planner) plan(ctx context.Context, claims []*resourceapi.ResourceClaim)
 		return nil, errorForAll(claims, err)
 	}
 	if err := p.findOtherDevices(ctx, requests); err != nil {
+		return nil, errorForAll(claims, err)
+	}
+	if err := p.describeOthers(ctx, requests, claims); err != nil {
 		return nil, errorForAll(claims, err)
 	}
 	plan, err := p.resolve(requests)
@@ -133,8 +136,9 @@ func (p *planner) resolve(requests []request) ([]planned, error) {
 		return nil, err
 	}
 	var out []planned
+	users := otherUsers{}
 	for i, r := range networks {
-		one, err := p.bind(r, plan[i])
+		one, err := p.bind(r, plan[i], users)
 		if err != nil {
 			return nil, fmt.Errorf("request %s: %w", r.Request, err)
 		}
@@ -163,11 +167,15 @@ func (p *planner) renew(a attachment.Attachment) (attachment.Attachment, error) 
 	return a.Renewed(network)
 }
 
-// bind makes an attachment use the device that was allocated for it.
-func (p *planner) bind(r request, a attachment.Attachment) (planned, error) {
+// bind makes an attachment use the device that was allocated for it. users has what earlier requests of the pod use.
+func (p *planner) bind(r request, a attachment.Attachment, users otherUsers) (planned, error) {
 	out := planned{request: r, attachment: a}
 	network, err := p.networks.Usable(a.Network)
 	if err != nil {
+		return out, err
+	}
+	if r.Other != nil {
+		out.attachment, err = bindOther(r, network, a, users)
 		return out, err
 	}
 	if r.otherDevice != "" {

@@ -68,6 +68,7 @@ const (
 	OwnerUnknown       Code = "OwnerUnknown"
 	PluginFailed       Code = "PluginFailed"
 	PluginTimeout      Code = "PluginTimeout"
+	DeviceNotInPod     Code = "DeviceNotInPod"
 	InterfaceExists    Code = "InterfaceExists"
 	AddressDuplicate   Code = "AddressDuplicate"
 	PendingDEL         Code = "PendingDEL"

@@ -187,8 +187,8 @@ var table = []Entry{
 	{DeviceInUse, Prepare, "An exclusive device stays in use until the pod that had it is gone, and its DEL has succeeded.", OfKubelet, ""},
 	{DeviceGone, Prepare, "The allocated device is no longer on the node, or no resource pool selects it.", OfPod, newPod},
 	{
-		DeviceMismatch, Prepare, "Networks and allocated devices do not match: too few devices, a device of another resource pool, a device for a network that uses no pool, or a device that lists another network with the same ID.", OfManifest,
-		"Request as many devices of the network's resource pool as networks use it, or correct the NAD's annotation.",
+		DeviceMismatch, Prepare, "Networks and allocated devices do not match: too few devices, a device of another resource pool, a device for a network that uses no pool, a device of another driver (deviceFrom) on which the network cannot run, or a device that lists another network with the same ID.", OfManifest,
+		"Request as many devices of the network's resource pool as networks use it, correct the NAD's annotation, or name a device that suits the network's plugin.",
 	},
 	{
 		DeviceUnsuitable, Prepare, "The device or the node lacks what the network needs: an RDMA device, vhost-net, or the RDMA subsystem's exclusive mode.", OfNode,
@@ -218,6 +218,10 @@ var table = []Entry{
 	{
 		PluginFailed, Attach, "A CNI plugin returned an error, or could not be run. Its message follows. The driver has rolled back the attachment.", OfPlugin,
 		"Repair what the plugin's message names.",
+	},
+	{
+		DeviceNotInPod, Attach, "The network runs on an interface that another driver moves into the pod, and has not.", OfNode,
+		"See the other driver's log, and whether the NAD's master is the interface's name in the pod.",
 	},
 	{
 		PluginTimeout, Attach, "A CNI plugin took longer than --add-timeout, and was killed.", OfPlugin,

@@ -23,6 +23,7 @@ func Overlay(base, over AttachmentConfig) AttachmentConfig {
 	overlayValue(&out.Bandwidth, over.Bandwidth)
 	overlayValue(&out.DefaultRoute, over.DefaultRoute)
 	overlayValue(&out.DeviceID, over.DeviceID)
+	overlayValue(&out.DeviceFrom, over.DeviceFrom)
 	overlayValue(&out.IPAMClaimReference, over.IPAMClaimReference)
 	return out
 }

@@ -50,6 +50,10 @@ type AttachmentConfig struct {
 	// DeviceID is the ID of the hardware device to use, for example a PCI address.
 	DeviceID string `json:"deviceID,omitempty"`
 
+	// DeviceFrom is the name of another request of the same claim, or request/subrequest. The
+	// network uses the device of another driver that was allocated for it. It excludes DeviceID.
+	DeviceFrom string `json:"deviceFrom,omitempty"`
+
 	// IPAMClaimReference is the name of an IPAMClaim in the pod's namespace. nadra passes
 	// it to the network's IPAM plugin.
 	IPAMClaimReference string `json:"ipamClaimReference,omitempty"`

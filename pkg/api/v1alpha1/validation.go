@@ -28,6 +28,7 @@ func (c *AttachmentConfig) Validate(path *field.Path) field.ErrorList {
 	errs = append(errs, validateBandwidth(c.Bandwidth, path.Child("bandwidth"))...)
 	errs = append(errs, validateDefaultRoute(c.DefaultRoute, path.Child("defaultRoute"))...)
 	errs = append(errs, validateDeviceID(c.DeviceID, path.Child("deviceID"))...)
+	errs = append(errs, validateDeviceFrom(c, path.Child("deviceFrom"))...)
 	return brief(append(errs, validateIPAMClaim(c, path.Child("ipamClaimReference"))...))
 }
 
@@ -106,6 +107,22 @@ func validateDeviceID(id string, path *field.Path) field.ErrorList {
 		return field.ErrorList{field.Invalid(path, id, "must be the name of one device, without '/' or white space, e.g. 0000:03:00.1")}
 	}
 	return nil
+}
+
+// validateDeviceFrom requires the name of a request, or of a subrequest behind that of its request.
+func validateDeviceFrom(c *AttachmentConfig, path *field.Path) field.ErrorList {
+	if c.DeviceFrom == "" {
+		return nil
+	}
+	request, sub, _ := strings.Cut(c.DeviceFrom, "/")
+	errs := invalid(path, request, validation.IsDNS1123Label)
+	if sub != "" || strings.HasSuffix(c.DeviceFrom, "/") {
+		errs = append(errs, invalid(path, sub, validation.IsDNS1123Label)...)
+	}
+	if c.DeviceID != "" {
+		errs = append(errs, field.Forbidden(path, "the config also has deviceID: name the device once"))
+	}
+	return errs
 }
 
 // forbiddenInDeviceID reports whether a device ID must not contain r.

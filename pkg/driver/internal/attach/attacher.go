@@ -300,10 +300,16 @@ func (a *Attacher) AttachedIn(sandbox attachment.Sandbox) func(checkpoint.Record
 // addresses. begun are the records of the same try up to this one.
 func (a *Attacher) add(ctx context.Context, sandbox attachment.Sandbox, r checkpoint.Record, begun []checkpoint.Record, before func() error) (one checkpoint.Added, allocated time.Time, err error) {
 	at := r.Attachment
+	if err := a.awaitInPod(ctx, sandbox, at); err != nil {
+		return one, allocated, err
+	}
 	made, err := a.Plugins.Add(ctx, sandbox, at, before)
 	failpoint.Reach(failpoint.AfterAdd)
 	if err != nil {
 		passing := cniexec.Transient(err)
+		if at.On != nil {
+			err = fmt.Errorf("on %s: %w", at.On, err)
+		}
 		err = reason.Wrap(reason.PluginFailed, fmt.Errorf("adding network %s as %s: %w", at.Network, at.Interface, err))
 		if passing {
 			return one, allocated, transient{err}
@@ -320,6 +326,35 @@ func (a *Attacher) add(ctx context.Context, sandbox attachment.Sandbox, r checkp
 	// The API server, which stores network-status, may need the static pod.
 	one = checkpoint.Added{Key: r.Key(), Result: raw, DeviceInfo: a.deviceInfo(ctx, sandbox, r), StatusStored: r.Static}
 	return one, made.Allocated, nil
+}
+
+const (
+	// inPodTime limits the wait for the interface that another driver moves into a pod, by its own hook at about
+	// the same time. inPodPause is the time between two looks.
+	inPodTime, inPodPause = 10 * time.Second, 50 * time.Millisecond
+)
+
+// awaitInPod waits until the pod has the interface on which a network runs, and which another driver moves there.
+func (a *Attacher) awaitInPod(ctx context.Context, sandbox attachment.Sandbox, at attachment.Attachment) error {
+	master := at.NeedsInPod()
+	if master == "" {
+		return nil
+	}
+	late := time.After(inPodTime)
+	for {
+		ns, err := a.Netns.Inspect(sandbox.NetNS)
+		if err != nil || slices.Contains(ns.Links, master) {
+			return err
+		}
+		select {
+		case <-time.After(inPodPause):
+			continue
+		case <-late:
+		case <-ctx.Done():
+		}
+		return transient{reason.Errorf(reason.DeviceNotInPod, "adding network %s as %s: driver %s has not moved device %s into the pod, which has no interface %s: "+
+			"see the driver's log, and whether the NAD's master is the interface's name in the pod", at.Network, at.Interface, at.On.Driver, at.On.Device, master)}
+	}
 }
 
 // deviceInfo returns the plugins' device information, or what the resource pool knows. It

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -76,6 +77,46 @@ func TestAttachInOrderAndDetachInReverse(t *testing.T) {
 	}
 	if len(k.Has) > 0 {
 		t.Errorf("left over: %v", k.Has)
+	}
+}
+
+// TestAttachAwaitsTheInterfaceInThePod checks a network on an interface that another driver moves into the pod, by its
+// own hook at the same time.
+func TestAttachAwaitsTheInterfaceInThePod(t *testing.T) {
+	for name, comes := range map[string]bool{"it comes late": true, "it never comes": false} {
+		t.Run(name, func(t *testing.T) {
+			a, k := newAttacher(t)
+			drivertest.PrepareWeb(t, a.Store, []string{"net1"})
+			a.Renew = func(at attachment.Attachment) (attachment.Attachment, error) {
+				at.On = &attachment.OtherDriverDevice{Driver: "nic.example.com", Pool: "node-1", Device: "nic-0", Interface: "eth7"}
+				at.Conflist = []byte(`{"cniVersion":"1.0.0","name":"inner","plugins":[{"type":"macvlan","linkInContainer":true,"master":"eth7"}]}`)
+				return at, nil
+			}
+			looks := 0
+			k.Namespace = func(netns string) (podnet.Namespace, error) {
+				looks++
+				if comes && looks > 3 {
+					return podnet.Namespace{Cookie: drivertest.CookieOf(netns), Links: []string{"lo", "eth0", "eth7"}}, nil
+				}
+				return podnet.Namespace{Cookie: drivertest.CookieOf(netns), Links: []string{"lo", "eth0"}}, nil
+			}
+			ctx := t.Context()
+			if !comes {
+				limited, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+				defer cancel()
+				ctx = limited
+			}
+			err := attachOnceIn(ctx, t, a, drivertest.SandboxNo(1))
+			if comes {
+				drivertest.Same(t, "plugins", `ADD net1 in sandbox-1 netns "/run/netns/1"`, strings.Join(k.Calls, "; "))
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			drivertest.WantReason(t, err, reason.DeviceNotInPod, "nic.example.com", "nic-0", "eth7")
+			drivertest.Same(t, "plugins", 0, len(k.Calls))
+		})
 	}
 }
 

@@ -1,0 +1,255 @@
+// Command nic is a small DRA driver of network interfaces, as others have them. It publishes interfaces of its node
+// with their names, and prepares claims. With -move it moves an interface into its pod, in a hook of NRI that comes
+// after nadra's, says so in the claim, and moves it back when the sandbox stops. All of it is in main.go.
+//
+//	nic [-move] KUBECONFIG NODE DRIVER INTERFACE …
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/containerd/nri/pkg/api"
+	"github.com/containerd/nri/pkg/stub"
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/util/retry"
+	"k8s.io/dynamic-resource-allocation/kubeletplugin"
+	"k8s.io/dynamic-resource-allocation/resourceslice"
+)
+
+// hookDelay is how long after its hook the driver moves an interface: nadra must wait for it.
+const hookDelay = 700 * time.Millisecond
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	move := flag.Bool("move", false, "move interfaces into pods")
+	flag.Parse()
+	if err := run(ctx, *move, flag.Args()); err != nil {
+		fmt.Fprintln(os.Stderr, "nic:", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, move bool, args []string) error {
+	if len(args) < 4 {
+		return fmt.Errorf("nic [-move] KUBECONFIG NODE DRIVER INTERFACE …: %q is not that", args)
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", args[0])
+	if err != nil {
+		return fmt.Errorf("reading the kubeconfig: %w", err)
+	}
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	host, err := netns.Get()
+	if err != nil {
+		return fmt.Errorf("opening the node's network namespace: %w", err)
+	}
+	d := &driver{kube: kube, name: args[2], host: host, allocated: map[types.UID][]allocation{}}
+	if move {
+		plugin, err := stub.New(d, stub.WithPluginName(d.name), stub.WithPluginIdx("99"))
+		if err != nil {
+			return fmt.Errorf("connecting to NRI: %w", err)
+		}
+		if err := plugin.Start(ctx); err != nil {
+			return fmt.Errorf("connecting to NRI: %w", err)
+		}
+		defer plugin.Stop()
+	}
+	folder := "/var/lib/kubelet/plugins/" + d.name
+	if err := os.MkdirAll(folder, 0o750); err != nil {
+		return err
+	}
+	helper, err := kubeletplugin.Start(ctx, d, kubeletplugin.DriverName(d.name), kubeletplugin.KubeClient(kube),
+		kubeletplugin.NodeName(args[1]), kubeletplugin.PluginDataDirectoryPath(folder),
+		kubeletplugin.RegistrarDirectoryPath("/var/lib/kubelet/plugins_registry"), kubeletplugin.HealthService(false))
+	if err != nil {
+		return fmt.Errorf("registering with the kubelet: %w", err)
+	}
+	defer helper.Stop()
+	if err := helper.PublishResources(ctx, devices(args[1], args[3:])); err != nil {
+		return fmt.Errorf("publishing the interfaces: %w", err)
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// devices returns a device for each interface, and one of which the driver says nothing.
+func devices(node string, interfaces []string) resourceslice.DriverResources {
+	slice := resourceslice.Slice{Devices: []resourceapi.Device{{Name: "nameless"}}}
+	for _, name := range interfaces {
+		slice.Devices = append(slice.Devices, resourceapi.Device{
+			Name: name, Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"ifName": {StringValue: &name}},
+		})
+	}
+	return resourceslice.DriverResources{Pools: map[string]resourceslice.Pool{node: {Slices: []resourceslice.Slice{slice}}}}
+}
+
+// allocation is an interface that a claim has.
+type allocation struct {
+	claim        types.NamespacedName
+	pool, device string
+}
+
+type driver struct {
+	kube kubernetes.Interface
+	name string
+	host netns.NsHandle
+
+	mu        sync.Mutex
+	allocated map[types.UID][]allocation // by pod
+}
+
+// PrepareResourceClaims remembers the interfaces of each pod.
+func (d *driver) PrepareResourceClaims(_ context.Context, claims []*resourceapi.ResourceClaim) (map[types.UID]kubeletplugin.PrepareResult, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	out := map[types.UID]kubeletplugin.PrepareResult{}
+	for _, claim := range claims {
+		var result kubeletplugin.PrepareResult
+		for _, r := range claim.Status.Allocation.Devices.Results {
+			if r.Driver != d.name {
+				continue
+			}
+			result.Devices = append(result.Devices, kubeletplugin.Device{Requests: []string{r.Request}, PoolName: r.Pool, DeviceName: r.Device})
+			one := allocation{types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}, r.Pool, r.Device}
+			for _, pod := range claim.Status.ReservedFor {
+				if !slices.Contains(d.allocated[pod.UID], one) {
+					d.allocated[pod.UID] = append(d.allocated[pod.UID], one)
+				}
+			}
+		}
+		out[claim.UID] = result
+	}
+	return out, nil
+}
+
+// UnprepareResourceClaims does nothing: what was moved is back since the sandbox was stopped.
+func (d *driver) UnprepareResourceClaims(_ context.Context, claims []kubeletplugin.NamespacedObject) (map[types.UID]error, error) {
+	out := map[types.UID]error{}
+	for _, claim := range claims {
+		out[claim.UID] = nil
+	}
+	return out, nil
+}
+
+// HandleError prints errors of the library.
+func (d *driver) HandleError(_ context.Context, err error, msg string) {
+	fmt.Fprintln(os.Stderr, d.name+":", msg+":", err)
+}
+
+// WatchHealthStatus is not supported.
+func (d *driver) WatchHealthStatus(context.Context, chan<- kubeletplugin.DeviceHealthReport) error {
+	return kubeletplugin.ErrHealthNotSupported
+}
+
+// of returns the interfaces of a pod.
+func (d *driver) of(pod *api.PodSandbox) []allocation {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.allocated[types.UID(pod.GetUid())])
+}
+
+// RunPodSandbox moves the pod's interfaces into it, a moment later.
+func (d *driver) RunPodSandbox(_ context.Context, pod *api.PodSandbox) error {
+	for _, a := range d.of(pod) {
+		go func() {
+			time.Sleep(hookDelay)
+			d.report(a.device, errors.Join(d.move(pod, a.device, true), d.write(context.Background(), a)))
+		}()
+	}
+	return nil
+}
+
+// StopPodSandbox moves the interfaces back.
+func (d *driver) StopPodSandbox(_ context.Context, pod *api.PodSandbox) error {
+	for _, a := range d.of(pod) {
+		d.report(a.device, d.move(pod, a.device, false))
+	}
+	return nil
+}
+
+func (d *driver) report(device string, err error) {
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %s: %v\n", d.name, device, err)
+	}
+}
+
+// move moves an interface between the node and a sandbox.
+func (d *driver) move(pod *api.PodSandbox, name string, in bool) error {
+	var path string
+	for _, n := range pod.GetLinux().GetNamespaces() {
+		if n.GetType() == "network" {
+			path = n.GetPath()
+		}
+	}
+	inPod, err := netns.GetFromPath(path)
+	if err != nil {
+		return fmt.Errorf("opening %q: %w", path, err)
+	}
+	defer inPod.Close()
+	from, to := d.host, inPod
+	if !in {
+		from, to = inPod, d.host
+	}
+	return errors.Join(transfer(name, from, to), up(name, to))
+}
+
+func transfer(name string, from, to netns.NsHandle) error {
+	h, err := netlink.NewHandleAt(from)
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	link, err := h.LinkByName(name)
+	if err != nil {
+		return err
+	}
+	return h.LinkSetNsFd(link, int(to))
+}
+
+func up(name string, in netns.NsHandle) error {
+	h, err := netlink.NewHandleAt(in)
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	link, err := h.LinkByName(name)
+	if err != nil {
+		return err
+	}
+	return h.LinkSetUp(link)
+}
+
+// write says in the claim that the interface is in the pod.
+func (d *driver) write(ctx context.Context, a allocation) error {
+	claims := d.kube.ResourceV1().ResourceClaims(a.claim.Namespace)
+	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		claim, err := claims.Get(ctx, a.claim.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		claim.Status.Devices = append(claim.Status.Devices, resourceapi.AllocatedDeviceStatus{
+			Driver: d.name, Pool: a.pool, Device: a.device, NetworkData: &resourceapi.NetworkDeviceData{InterfaceName: a.device},
+		})
+		_, err = claims.UpdateStatus(ctx, claim, metav1.UpdateOptions{})
+		return err
+	})
+}
