@@ -77,6 +77,7 @@ func (a Attachment) firstPlugin() (first firstPlugin) {
 	var list struct{ Plugins []firstPlugin }
 	if json.Unmarshal(a.Conflist, &list) == nil && len(list.Plugins) > 0 {
 		first = list.Plugins[0]
+		first.LinkInContainer = first.LinkInContainer && masterPlugins[first.Type] // others ignore it
 	}
 	return first
 }
