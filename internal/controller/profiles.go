@@ -34,10 +34,11 @@ import (
 
 const (
 	// maxProfiles is the number of profiles for which there are slices: those of most nodes. Nodes of others
-	// publish slices of their own.
-	maxProfiles = 200
-	// profileGrace is how long the slices of a profile stay that no node has, of maxProfiles at most.
-	profileGrace = 10 * time.Minute
+	// publish slices of their own. For each pod the scheduler compares each node that it examines with the selectors of all
+	// slices that nodes share.
+	maxProfiles = 50
+	// profileGrace is how long the slices of a profile stay that no node has, of maxUnused profiles at most.
+	profileGrace, maxUnused = 10 * time.Minute, 10
 	// profilePause and longProfilePause limit the time for which changes are gathered. It grows with the time that
 	// making the slices of all profiles takes, so that this takes a fifth of a core.
 	profilePause, longProfilePause = 200 * time.Millisecond, 20 * time.Second
@@ -200,7 +201,7 @@ func (r *profiles) write(ctx context.Context, wanted map[string]*resourceapi.Res
 			if !known {
 				since = r.now()
 			}
-			if _, counted := unused[profile]; r.now().Sub(since) < profileGrace && (counted || len(unused) < maxProfiles) {
+			if _, counted := unused[profile]; r.now().Sub(since) < profileGrace && (counted || len(unused) < maxUnused) {
 				unused[profile] = since
 				continue
 			}
