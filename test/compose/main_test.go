@@ -1,7 +1,7 @@
 //go:build e2e
 
 // Package compose runs networks on interfaces that another DRA driver allocates, in one claim. The other driver is
-// test/compose/nic, once as one that leaves its interfaces on the host, and once as one that moves them into pods. The
+// test/compose/nic, in three manners: it leaves its interfaces on the host, or moves them into pods. The
 // package has only tests. Its last line counts the cases, and what any of them has left.
 package compose
 
@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -20,11 +21,19 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// The two drivers, and the interfaces of each.
+// The drivers, and the interface of each: one leaves it on the host, one moves it into the pod after nadra's hook, and
+// one before.
 const (
-	leaver, mover       = "leaver.example.com", "mover.example.com"
-	leaverNIC, moverNIC = "nic0", "nic1"
+	leaver, mover, early          = "leaver.example.com", "mover.example.com", "early.example.com"
+	leaverNIC, moverNIC, earlyNIC = "nic0", "nic1", "nic2"
 )
+
+// arguments has what each driver is started with, besides the kubeconfig and the node.
+var arguments = map[string]struct{ before, after []string }{
+	leaver: {nil, []string{leaver, leaverNIC}},
+	mover:  {[]string{"-move", "late"}, []string{mover, moverNIC}},
+	early:  {[]string{"-move", "early"}, []string{early, earlyNIC}},
+}
 
 var (
 	theLab *lab.Lab
@@ -53,7 +62,7 @@ func start(ctx context.Context, dir string) (c *cluster.Cluster, err error) {
 	theLab, err = lab.Start(ctx, cluster.Options{
 		Dir: filepath.Join(dir, "cluster"),
 		OnBoot: func(ctx context.Context, n *cluster.Node) error {
-			return errors.Join(lab.MakeLink(ctx, n, leaverNIC), lab.MakeLink(ctx, n, moverNIC))
+			return errors.Join(lab.MakeLink(ctx, n, leaverNIC), lab.MakeLink(ctx, n, moverNIC), lab.MakeLink(ctx, n, earlyNIC))
 		},
 	}, os.Stderr)
 	if err != nil {
@@ -62,21 +71,17 @@ func start(ctx context.Context, dir string) (c *cluster.Cluster, err error) {
 	return theLab.Cluster, nil
 }
 
-// install starts both drivers, each with a class, and waits until they have published.
+// install starts the drivers, each with a class, and waits until they have published.
 func install(ctx context.Context, c *cluster.Cluster) error {
-	for driver, args := range map[string][]string{leaver: {leaver, leaverNIC}, mover: {mover, moverNIC}} {
+	for driver, args := range arguments {
 		class := fmt.Sprintf(`{apiVersion: resource.k8s.io/v1, kind: DeviceClass, metadata: {name: %s}, spec: {selectors: [{cel: {expression: 'device.driver == "%s"'}}]}}`, driver, driver)
 		if _, err := c.KubectlInput(ctx, class, "apply", "-f", "-"); err != nil {
 			return err
 		}
-		args = append([]string{c.Kubeconfig(), c.Node(1).Name()}, args...)
-		if driver == mover {
-			args = append([]string{"-move"}, args...)
-		}
-		run(ctx, c.Node(1), args...)
+		run(ctx, c.Node(1), slices.Concat(args.before, []string{c.Kubeconfig(), c.Node(1).Name()}, args.after)...)
 	}
 	return lab.Eventually(ctx, time.Minute, func(ctx context.Context) error {
-		for _, driver := range []string{leaver, mover} {
+		for driver := range arguments {
 			if out, err := c.Kubectl(ctx, "get", "resourceslices", "--field-selector", "spec.driver="+driver, "-o", "name"); err != nil || out == "" {
 				return errors.Join(err, fmt.Errorf("%s has published nothing", driver))
 			}

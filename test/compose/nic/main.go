@@ -1,8 +1,9 @@
 // Command nic is a small DRA driver of network interfaces, as others have them. It publishes interfaces of its node
-// with their names, and prepares claims. With -move it moves an interface into its pod, in a hook of NRI that comes
-// after nadra's, says so in the claim, and moves it back when the sandbox stops. All of it is in main.go.
+// with their names, and prepares claims. With -move it moves an interface into its pod, in a hook of NRI before nadra's
+// (early) or a moment after it (late), says so in the claim, and moves it back when the sandbox stops. All of it is in
+// main.go.
 //
-//	nic [-move] KUBECONFIG NODE DRIVER INTERFACE …
+//	nic [-move early|late] KUBECONFIG NODE DRIVER INTERFACE …
 package main
 
 import (
@@ -31,13 +32,13 @@ import (
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 )
 
-// hookDelay is how long after its hook the driver moves an interface: nadra must wait for it.
+// hookDelay is how long after its hook a late driver moves an interface: nadra must wait for it.
 const hookDelay = 700 * time.Millisecond
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	move := flag.Bool("move", false, "move interfaces into pods")
+	move := flag.String("move", "", "when to move interfaces into pods: early or late")
 	flag.Parse()
 	if err := run(ctx, *move, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "nic:", err)
@@ -46,9 +47,9 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, move bool, args []string) error {
+func run(ctx context.Context, move string, args []string) error {
 	if len(args) < 4 {
-		return fmt.Errorf("nic [-move] KUBECONFIG NODE DRIVER INTERFACE …: %q is not that", args)
+		return fmt.Errorf("nic [-move early|late] KUBECONFIG NODE DRIVER INTERFACE …: %q is not that", args)
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", args[0])
 	if err != nil {
@@ -63,8 +64,11 @@ func run(ctx context.Context, move bool, args []string) error {
 		return fmt.Errorf("opening the node's network namespace: %w", err)
 	}
 	d := &driver{kube: kube, name: args[2], host: host, allocated: map[types.UID][]allocation{}}
-	if move {
-		plugin, err := stub.New(d, stub.WithPluginName(d.name), stub.WithPluginIdx("99"))
+	if index := map[string]string{"early": "00", "late": "99"}[move]; index != "" {
+		if move == "late" {
+			d.delay = hookDelay
+		}
+		plugin, err := stub.New(d, stub.WithPluginName(d.name), stub.WithPluginIdx(index))
 		if err != nil {
 			return fmt.Errorf("connecting to NRI: %w", err)
 		}
@@ -112,6 +116,8 @@ type driver struct {
 	kube kubernetes.Interface
 	name string
 	host netns.NsHandle
+	// delay is how long after the hook interfaces are moved; 0 is in the hook.
+	delay time.Duration
 
 	mu        sync.Mutex
 	allocated map[types.UID][]allocation // by pod
@@ -167,13 +173,17 @@ func (d *driver) of(pod *api.PodSandbox) []allocation {
 	return slices.Clone(d.allocated[types.UID(pod.GetUid())])
 }
 
-// RunPodSandbox moves the pod's interfaces into it, a moment later.
+// RunPodSandbox moves the pod's interfaces into it.
 func (d *driver) RunPodSandbox(_ context.Context, pod *api.PodSandbox) error {
 	for _, a := range d.of(pod) {
-		go func() {
-			time.Sleep(hookDelay)
+		move := func() {
 			d.report(a.device, errors.Join(d.move(pod, a.device, true), d.write(context.Background(), a)))
-		}()
+		}
+		if d.delay == 0 {
+			move()
+		} else {
+			time.AfterFunc(d.delay, move)
+		}
 	}
 	return nil
 }
