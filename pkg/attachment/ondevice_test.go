@@ -42,7 +42,7 @@ func TestOnDevice(t *testing.T) {
 		"in the pod, by another name":               {`{"type":"macvlan","linkInContainer":true,"master":"fast"}`, dranet, `"master":"fast","type":"macvlan"`, false, "fast", ""},
 		"in the pod, a function without interface":  {`{"type":"macvlan","linkInContainer":true}`, nameless, "", false, "", "device gpu-0 … driver nic.example.com"},
 		"moved by its driver":                       {`{"type":"host-device"}`, moved, "", false, "", "driver nic.example.com moves device eth7 … host-device of network a/b"},
-		"a key that host-device ignores": {`{"type":"host-device","linkInContainer":true}`, moved, "", false, "", "driver nic.example.com moves device eth7"},
+		"a key that host-device ignores":            {`{"type":"host-device","linkInContainer":true}`, moved, "", false, "", "driver nic.example.com moves device eth7"},
 		"of DRANET, which always moves":             {`{"type":"macvlan"}`, dranet, "", false, "", "driver dra.net moves device eth7"},
 		"no usable attribute":                       {`{"type":"sriov"}`, nameless, "", false, "", "sriov … gpu-0 … nic.example.com … k8s.cni.cncf.io/deviceID"},
 		"an interface, for a plugin that needs IDs": {`{"type":"sriov"}`, link, "", false, "", "k8s.cni.cncf.io/deviceID"},

@@ -95,11 +95,13 @@ func (p *planner) describeOthers(ctx context.Context, requests []request, claims
 		if r.Other == nil {
 			continue
 		}
-		other, err := r.Other, error(nil)
+		other := r.Other
 		if published[other.Driver] == nil {
-			if published[other.Driver], err = p.devicesOfDriver(ctx, other.Driver); err != nil {
+			devices, err := p.devicesOfDriver(ctx, other.Driver)
+			if err != nil {
 				return err
 			}
+			published[other.Driver] = devices
 		}
 		device, found := published[other.Driver][other.Pool+"/"+other.Device]
 		if !found {
