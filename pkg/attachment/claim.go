@@ -60,8 +60,8 @@ func fromClaim(claim *resourceapi.ResourceClaim, suits func(r Requested, ofClass
 		if result.Driver != v1alpha1.DriverName {
 			continue
 		}
-		if ptr.Deref(result.AdminAccess, false) {
-			return nil, reason.Errorf(reason.ClaimInvalid, "request %s has adminAccess, which does not allocate the device: another pod may have it: remove adminAccess from the request", result.Request)
+		if err := checkAllocated(result); err != nil {
+			return nil, err
 		}
 		config, ofClass, err := overlaid(configs, result.Request, claim.Namespace)
 		if err != nil {
@@ -92,7 +92,7 @@ func allocatedFor(claim *resourceapi.ResourceClaim, request string) (*OtherDrive
 	}
 	var results []resourceapi.DeviceRequestAllocationResult
 	for _, r := range claim.Status.Allocation.Devices.Results {
-		if r.Request == request || strings.HasPrefix(r.Request, request+"/") {
+		if isOf(request, r.Request) {
 			results = append(results, r)
 		}
 	}
@@ -103,15 +103,31 @@ func allocatedFor(claim *resourceapi.ResourceClaim, request string) (*OtherDrive
 		return nil, reason.Errorf(reason.ClaimInvalid, "request %q has %d devices, and a network uses one: set its count to 1, and add a request for each network", request, len(results))
 	}
 	r := results[0]
-	switch {
-	case r.Driver == v1alpha1.DriverName:
+	if r.Driver == v1alpha1.DriverName {
 		return nil, reason.Errorf(reason.ClaimInvalid, "request %q has a device of nadra's own: name a request for a device of another driver. Networks get devices of nadra's pools by the NAD's annotation %s",
 			request, ResourceNameAnnotation)
-	case ptr.Deref(r.AdminAccess, false):
-		return nil, reason.Errorf(reason.ClaimInvalid, "request %q has adminAccess, which does not allocate the device: another pod may have it: remove adminAccess from the request", request)
 	}
-	return &OtherDriverDevice{Claim: claim.Name, Driver: r.Driver, Pool: r.Pool, Device: r.Device}, nil
+	if err := checkAllocated(r); err != nil {
+		return nil, err
+	}
+	d := OtherDriverDevice{Claim: claim.Name, Driver: r.Driver, Pool: r.Pool, Device: r.Device}
+	d.Moved = slices.ContainsFunc(claim.Status.Devices, func(s resourceapi.AllocatedDeviceStatus) bool {
+		reported := OtherDriverDevice{Driver: s.Driver, Pool: s.Pool, Device: s.Device}
+		return reported == d.Name() && s.NetworkData != nil && s.NetworkData.InterfaceName != ""
+	})
+	return &d, nil
 }
+
+// checkAllocated returns an error if a result does not give the device to the claim.
+func checkAllocated(r resourceapi.DeviceRequestAllocationResult) error {
+	if ptr.Deref(r.AdminAccess, false) {
+		return reason.Errorf(reason.ClaimInvalid, "request %s has adminAccess, which does not allocate the device: another pod may have it: remove adminAccess from the request", r.Request)
+	}
+	return nil
+}
+
+// isOf reports whether a result's request is the one with a name, or a subrequest of it.
+func isOf(name, request string) bool { return request == name || strings.HasPrefix(request, name+"/") }
 
 // overlaid returns the overlay of all configs that cover a request. ofClass is true if the class names
 // the network. The returned config has no network only if it is empty.
@@ -163,9 +179,7 @@ type claimConfig struct {
 // covers reports whether a config applies to a request. A config without requests applies to all,
 // and a config of a request applies to its subrequests.
 func (c claimConfig) covers(request string) bool {
-	return len(c.requests) == 0 || slices.ContainsFunc(c.requests, func(name string) bool {
-		return name == request || strings.HasPrefix(request, name+"/")
-	})
+	return len(c.requests) == 0 || slices.ContainsFunc(c.requests, func(name string) bool { return isOf(name, request) })
 }
 
 // claimConfigs returns the configs for this driver: first those of the class, then those of the

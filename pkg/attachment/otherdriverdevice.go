@@ -31,7 +31,7 @@ type OtherDriverDevice struct {
 	Driver string `json:"driver"`
 	Pool   string `json:"pool"`
 	Device string `json:"device"`
-	// Moved is whether the driver moves the device into the pod itself, as far as the node knows.
+	// Moved is whether the driver has reported in the claim an interface of the device in a pod.
 	Moved bool `json:"-"`
 }
 

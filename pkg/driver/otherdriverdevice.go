@@ -13,10 +13,14 @@ import (
 	"github.com/nadra-dev/nadra/pkg/driver/internal/publish"
 )
 
-// findOtherDevices finds the devices of other drivers for networks that draw from a pool and
-// for which the claim has no device of nadra's. It sends no request for pods without such
+// findOtherDevices finds the devices of other drivers that claims name for networks, and those for networks that draw
+// from a pool and for which the claim has no device of nadra's. It sends no request for pods without such
 // networks. For other pods it reads the claims, and the slices of the drivers that serve them.
 func (p *planner) findOtherDevices(ctx context.Context, requests []request) error {
+	others := publishedDevices{p.node, map[string]map[string]resourceapi.Device{}}
+	if err := others.describe(ctx, requests); err != nil {
+		return err
+	}
 	var networks []attachment.Network
 	var places []int
 	for i, r := range requests {
@@ -31,7 +35,7 @@ func (p *planner) findOtherDevices(ctx context.Context, requests []request) erro
 	if len(networks) == 0 {
 		return nil
 	}
-	devices, err := p.otherDevicesOf(ctx, requests[places[0]].pod)
+	devices, err := p.otherDevicesOf(ctx, requests[places[0]].pod, others)
 	if err != nil {
 		return err
 	}
@@ -52,7 +56,7 @@ func (p *planner) findOtherDevices(ctx context.Context, requests []request) erro
 }
 
 // otherDevicesOf reads the devices of other drivers that were allocated for a pod.
-func (p *planner) otherDevicesOf(ctx context.Context, ref attachment.PodRef) ([]attachment.OtherDriverDevice, error) {
+func (p *planner) otherDevicesOf(ctx context.Context, ref attachment.PodRef, others publishedDevices) ([]attachment.OtherDriverDevice, error) {
 	pod, err := p.clients.Kube.CoreV1().Pods(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
 	if err != nil {
 		return nil, reason.Errorf(reason.PodNotRead, "reading pod %s for its claims: %w", ref, err)
@@ -60,7 +64,6 @@ func (p *planner) otherDevicesOf(ctx context.Context, ref attachment.PodRef) ([]
 	if string(pod.UID) != ref.UID {
 		return nil, reason.Errorf(reason.PodNotRead, "reading pod %s for its claims: it is another pod of this name", ref)
 	}
-	published := map[string]map[string]resourceapi.Device{}
 	var out []attachment.OtherDriverDevice
 	for _, name := range attachment.ClaimNames(pod) {
 		claim, err := p.clients.Kube.ResourceV1().ResourceClaims(ref.Namespace).Get(ctx, name, metav1.GetOptions{})
@@ -74,12 +77,11 @@ func (p *planner) otherDevicesOf(ctx context.Context, ref attachment.PodRef) ([]
 			if r.Driver == p.cfg.DriverName {
 				continue
 			}
-			if published[r.Driver] == nil {
-				if published[r.Driver], err = p.devicesOfDriver(ctx, r.Driver); err != nil {
-					return nil, err
-				}
+			device, err := others.get(ctx, r.Driver, r.Pool, r.Device)
+			if err != nil {
+				return nil, err
 			}
-			resourceName, id := publish.CNIDevice(published[r.Driver][r.Pool+"/"+r.Device])
+			resourceName, id := publish.CNIDevice(device)
 			if resourceName != "" && id != "" {
 				out = append(out, attachment.OtherDriverDevice{ResourceName: resourceName, ID: id, Claim: name, Driver: r.Driver, Pool: r.Pool, Device: r.Device})
 			}
@@ -88,40 +90,24 @@ func (p *planner) otherDevicesOf(ctx context.Context, ref attachment.PodRef) ([]
 	return out, nil
 }
 
-// describeOthers adds to the devices that claims name for networks what their drivers publish of them.
-func (p *planner) describeOthers(ctx context.Context, requests []request, claims []*resourceapi.ResourceClaim) error {
-	published := map[string]map[string]resourceapi.Device{}
+// describe adds to the devices that claims name for networks what their drivers publish of them.
+func (d publishedDevices) describe(ctx context.Context, requests []request) error {
 	for _, r := range requests {
 		if r.Other == nil {
 			continue
 		}
 		other := r.Other
-		if published[other.Driver] == nil {
-			devices, err := p.devicesOfDriver(ctx, other.Driver)
-			if err != nil {
-				return err
-			}
-			published[other.Driver] = devices
-		}
-		device, found := published[other.Driver][other.Pool+"/"+other.Device]
-		if !found {
+		device, err := d.get(ctx, other.Driver, other.Pool, other.Device)
+		switch {
+		case err != nil:
+			return err
+		case device.Name == "":
 			return reason.Errorf(reason.DeviceGone, "request %s: deviceFrom: driver %s publishes no device %s in pool %s for this node any more: delete the pod, so that the next one gets another device",
 				r.Request, other.Driver, other.Device, other.Pool)
 		}
 		*other = other.Published(device.Attributes)
-		other.Moved = moves(claims, *other)
 	}
 	return nil
-}
-
-// moves reports whether the driver of a device has already reported, in a claim, an interface of it in a pod.
-func moves(claims []*resourceapi.ResourceClaim, d attachment.OtherDriverDevice) bool {
-	return slices.ContainsFunc(claims, func(c *resourceapi.ResourceClaim) bool {
-		return slices.ContainsFunc(c.Status.Devices, func(s resourceapi.AllocatedDeviceStatus) bool {
-			reported := attachment.OtherDriverDevice{Driver: s.Driver, Pool: s.Pool, Device: s.Device}
-			return reported == d.Name() && s.NetworkData != nil && s.NetworkData.InterfaceName != ""
-		})
-	})
 }
 
 // bindOther makes an attachment run on the device of another driver that the claim names, and adds it to users.
@@ -154,10 +140,27 @@ type otherUser struct {
 	alone   bool
 }
 
+// publishedDevices are the devices that other drivers publish on this node, by driver and by pool/device, as far as they
+// were asked for.
+type publishedDevices struct {
+	*node
+	byDriver map[string]map[string]resourceapi.Device
+}
+
+// get returns a device, without a name if its driver does not publish it. It reads the slices of each driver once.
+func (d publishedDevices) get(ctx context.Context, driver, pool, name string) (device resourceapi.Device, err error) {
+	if d.byDriver[driver] == nil {
+		if d.byDriver[driver], err = d.devicesOfDriver(ctx, driver); err != nil {
+			return device, err
+		}
+	}
+	return d.byDriver[driver][pool+"/"+name], nil
+}
+
 // devicesOfDriver reads the devices that a driver publishes on this node, by pool/device.
-func (p *planner) devicesOfDriver(ctx context.Context, driver string) (map[string]resourceapi.Device, error) {
-	list, err := p.clients.Kube.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{FieldSelector: fields.Set{
-		resourceapi.ResourceSliceSelectorDriver: driver, resourceapi.ResourceSliceSelectorNodeName: p.cfg.NodeName,
+func (d publishedDevices) devicesOfDriver(ctx context.Context, driver string) (map[string]resourceapi.Device, error) {
+	list, err := d.clients.Kube.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{FieldSelector: fields.Set{
+		resourceapi.ResourceSliceSelectorDriver: driver, resourceapi.ResourceSliceSelectorNodeName: d.cfg.NodeName,
 	}.String()})
 	if err != nil {
 		return nil, reason.Errorf(reason.PodNotRead, "listing the ResourceSlices of driver %s: %w", driver, err)

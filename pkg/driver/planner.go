@@ -67,9 +67,6 @@ func (p *planner) plan(ctx context.Context, claims []*resourceapi.ResourceClaim)
 	if err := p.findOtherDevices(ctx, requests); err != nil {
 		return nil, errorForAll(claims, err)
 	}
-	if err := p.describeOthers(ctx, requests, claims); err != nil {
-		return nil, errorForAll(claims, err)
-	}
 	plan, err := p.resolve(requests)
 	if err != nil {
 		return nil, errorForAll(claims, err)

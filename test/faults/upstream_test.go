@@ -336,8 +336,11 @@ const claimController = "system:kube-controller-manager"
 // the kubelet refuses it for ever.
 func lostReservation(p *corev1.Pod, log string) bool {
 	return p != nil && p.Spec.NodeName != "" && slices.ContainsFunc(p.Spec.ResourceClaims, func(c corev1.PodResourceClaim) bool {
+		if c.ResourceClaimName == nil {
+			return false // each pod has another claim by its template
+		}
 		reserved, lost := false, false
-		for _, r := range requestsFor(log, "resourceclaims", ptr.Deref(c.ResourceClaimName, "")) {
+		for _, r := range requestsFor(log, "resourceclaims", *c.ResourceClaimName) {
 			if r.Verb != "update" {
 				continue // a patch, which has only what it changes
 			}

@@ -161,7 +161,7 @@ func (d *driver) HandleError(_ context.Context, err error, msg string) {
 	fmt.Fprintln(os.Stderr, d.name+":", msg+":", err)
 }
 
-// WatchHealthStatus is not supported.
+// WatchHealthStatus returns that the driver does not support it.
 func (d *driver) WatchHealthStatus(context.Context, chan<- kubeletplugin.DeviceHealthReport) error {
 	return kubeletplugin.ErrHealthNotSupported
 }
@@ -219,23 +219,13 @@ func (d *driver) move(pod *api.PodSandbox, name string, in bool) error {
 	if !in {
 		from, to = inPod, d.host
 	}
-	return errors.Join(transfer(name, from, to), up(name, to))
+	return errors.Join(
+		change(name, from, func(h *netlink.Handle, link netlink.Link) error { return h.LinkSetNsFd(link, int(to)) }),
+		change(name, to, (*netlink.Handle).LinkSetUp))
 }
 
-func transfer(name string, from, to netns.NsHandle) error {
-	h, err := netlink.NewHandleAt(from)
-	if err != nil {
-		return err
-	}
-	defer h.Close()
-	link, err := h.LinkByName(name)
-	if err != nil {
-		return err
-	}
-	return h.LinkSetNsFd(link, int(to))
-}
-
-func up(name string, in netns.NsHandle) error {
+// change changes an interface of a network namespace.
+func change(name string, in netns.NsHandle, do func(*netlink.Handle, netlink.Link) error) error {
 	h, err := netlink.NewHandleAt(in)
 	if err != nil {
 		return err
@@ -245,10 +235,10 @@ func up(name string, in netns.NsHandle) error {
 	if err != nil {
 		return err
 	}
-	return h.LinkSetUp(link)
+	return do(h, link)
 }
 
-// write says in the claim that the interface is in the pod.
+// write records in the claim that the interface is in the pod.
 func (d *driver) write(ctx context.Context, a allocation) error {
 	claims := d.kube.ResourceV1().ResourceClaims(a.claim.Namespace)
 	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {

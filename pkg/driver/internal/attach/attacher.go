@@ -340,21 +340,15 @@ func (a *Attacher) awaitInPod(ctx context.Context, sandbox attachment.Sandbox, a
 	if master == "" {
 		return nil
 	}
-	late := time.After(inPodTime)
-	for {
+	err := wait.PollUntilContextTimeout(ctx, inPodPause, inPodTime, true, func(context.Context) (there bool, err error) {
 		ns, err := a.Netns.Inspect(sandbox.NetNS)
-		if err != nil || slices.Contains(ns.Links, master) {
-			return err
-		}
-		select {
-		case <-time.After(inPodPause):
-			continue
-		case <-late:
-		case <-ctx.Done():
-		}
+		return slices.Contains(ns.Links, master), err
+	})
+	if wait.Interrupted(err) {
 		return transient{reason.Errorf(reason.DeviceNotInPod, "adding network %s as %s: driver %s has not moved device %s into the pod, which has no interface %s: "+
 			"see the driver's log, and whether the NAD's master is the interface's name in the pod", at.Network, at.Interface, at.On.Driver, at.On.Device, master)}
 	}
+	return err
 }
 
 // deviceInfo returns the plugins' device information, or what the resource pool knows. It
