@@ -16,6 +16,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -118,7 +119,11 @@ func (r *profiles) Reconcile(ctx context.Context, _ reconcile.Request) (reconcil
 		list[i] = &nads.Items[i]
 	}
 	networks := r.definitions.Of(list, func(string) (string, []byte, error) { return "", nil, errNodeFile })
-	used, err := r.used(ctx)
+	var existing resourceapi.ResourceSliceList
+	if err := r.List(ctx, &existing, client.HasLabels{v1alpha1.ProfileLabel}); err != nil {
+		return reconcile.Result{}, fmt.Errorf("listing the slices of profiles: %w", err)
+	}
+	used, cut, err := r.used(ctx, existing.Items)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -135,7 +140,10 @@ func (r *profiles) Reconcile(ctx context.Context, _ reconcile.Request) (reconcil
 		}
 	}
 	r.offers = offers
-	return r.write(ctx, wanted, used)
+	return r.write(ctx, existing.Items, wanted, func(profile string) bool {
+		_, inUse := used[profile]
+		return inUse || cut.Has(profile)
+	})
 }
 
 // owner returns a reference to the drivers' right to write profiles, which each installation with a controller has:
@@ -149,12 +157,14 @@ func (r *profiles) owner(ctx context.Context) ([]metav1.OwnerReference, error) {
 	return []metav1.OwnerReference{{APIVersion: role.APIVersion, Kind: role.Kind, Name: role.Name, UID: role.UID}}, nil
 }
 
-// used returns the profiles of nodes, with their facts: those that most nodes have.
-func (r *profiles) used(ctx context.Context) (map[string]offer.Facts, error) {
+// used returns the profiles of nodes, with their facts: those that most nodes have. A profile that has slices gives way
+// only to one of more than twice as many nodes, so that nodes that come and go do not make slices come and go. cut are
+// the profiles beyond the limit.
+func (r *profiles) used(ctx context.Context, existing []resourceapi.ResourceSlice) (used map[string]offer.Facts, cut sets.Set[string], err error) {
 	nodes := &metav1.PartialObjectMetadataList{}
 	nodes.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
 	if err := r.nodes.List(ctx, nodes); err != nil {
-		return nil, fmt.Errorf("listing nodes: %w", err)
+		return nil, nil, fmt.Errorf("listing nodes: %w", err)
 	}
 	known, count, ignored := map[string]offer.Facts{}, map[string]int{}, map[string]string{}
 	for _, n := range nodes.Items {
@@ -176,49 +186,71 @@ func (r *profiles) used(ctx context.Context) (map[string]offer.Facts, error) {
 		known[profile] = facts
 	}
 	r.ignored = ignored
-	names := slices.SortedFunc(maps.Keys(known), func(a, b string) int { return cmp.Or(cmp.Compare(count[b], count[a]), cmp.Compare(a, b)) })
-	for _, profile := range names[min(len(names), maxProfiles):] {
-		delete(known, profile)
+	seated := profilesOf(existing)
+	weight := func(profile string) int {
+		if seated.Has(profile) {
+			return 4*count[profile] + 1
+		}
+		return 2 * count[profile]
 	}
-	return known, nil
+	names := slices.SortedFunc(maps.Keys(known), func(a, b string) int { return cmp.Or(cmp.Compare(weight(b), weight(a)), cmp.Compare(a, b)) })
+	cut = sets.New(names[min(len(names), maxProfiles):]...)
+	maps.DeleteFunc(known, func(profile string, _ offer.Facts) bool { return cut.Has(profile) })
+	return known, cut, nil
 }
 
-// write creates and updates slices, and deletes those that are not wanted. It returns when to look again.
-func (r *profiles) write(ctx context.Context, wanted map[string]*resourceapi.ResourceSlice, used map[string]offer.Facts) (reconcile.Result, error) {
-	var existing resourceapi.ResourceSliceList
-	if err := r.List(ctx, &existing, client.HasLabels{v1alpha1.ProfileLabel}); err != nil {
-		return reconcile.Result{}, fmt.Errorf("listing the slices of profiles: %w", err)
+// profilesOf returns the profiles that have slices.
+func profilesOf(existing []resourceapi.ResourceSlice) sets.Set[string] {
+	out := sets.Set[string]{}
+	for i := range existing {
+		out.Insert(existing[i].Labels[v1alpha1.ProfileLabel])
 	}
-	unused := map[string]time.Time{}
+	return out
+}
+
+// keepUnused decides which profiles that no node has keep their slices: the maxUnused that nodes had last, for
+// profileGrace.
+func (r *profiles) keepUnused(existing []resourceapi.ResourceSlice, haveNodes func(profile string) bool) {
+	since := map[string]time.Time{}
+	for profile := range profilesOf(existing) {
+		first, known := r.unused[profile]
+		if !known {
+			first = r.now()
+		}
+		if !haveNodes(profile) && r.now().Sub(first) < profileGrace {
+			since[profile] = first
+		}
+	}
+	names := slices.SortedFunc(maps.Keys(since), func(a, b string) int { return cmp.Or(since[b].Compare(since[a]), cmp.Compare(a, b)) })
+	for _, profile := range names[min(len(names), maxUnused):] {
+		delete(since, profile)
+	}
+	r.unused = since
+}
+
+// write creates and updates slices, and deletes those that are not wanted, unless nodes had their profiles a short time
+// ago. It returns when to look again.
+func (r *profiles) write(ctx context.Context, existing []resourceapi.ResourceSlice, wanted map[string]*resourceapi.ResourceSlice, haveNodes func(profile string) bool) (reconcile.Result, error) {
+	r.keepUnused(existing, haveNodes)
 	var failed []error
-	for i := range existing.Items {
-		s := &existing.Items[i]
+	for i := range existing {
+		s := &existing[i]
 		want := wanted[s.Name]
 		delete(wanted, s.Name)
-		profile := s.Labels[v1alpha1.ProfileLabel]
-		if _, inUse := used[profile]; !inUse {
-			since, known := r.unused[profile]
-			if !known {
-				since = r.now()
-			}
-			if _, counted := unused[profile]; r.now().Sub(since) < profileGrace && (counted || len(unused) < maxUnused) {
-				unused[profile] = since
-				continue
-			}
+		if _, keep := r.unused[s.Labels[v1alpha1.ProfileLabel]]; !keep {
+			failed = append(failed, r.change(ctx, s, want))
 		}
-		failed = append(failed, r.change(ctx, s, want))
 	}
-	r.unused = unused
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
 		s := wanted[name]
 		if err := r.Create(ctx, s); err != nil {
 			failed = append(failed, fmt.Errorf("creating ResourceSlice %s: %w", name, err))
 		} else if s.Spec.Devices[0].AllowMultipleAllocations == nil {
-			return reconcile.Result{RequeueAfter: profileGrace}, r.refuse(ctx, append(existing.Items, *s))
+			return reconcile.Result{RequeueAfter: profileGrace}, r.refuse(ctx, append(existing, *s))
 		}
 	}
 	next := reconcile.Result{}
-	if len(unused) > 0 {
+	if len(r.unused) > 0 {
 		next.RequeueAfter = profileGrace
 	}
 	return next, errors.Join(failed...)

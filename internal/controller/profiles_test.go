@@ -169,6 +169,41 @@ func TestManyProfiles(t *testing.T) {
 	}
 }
 
+// TestProfilesKeepTheirSlices checks what happens at the limit: a profile that has slices keeps them while others of
+// about as many nodes come and go, also after the controller has started again, and gives way to one of many nodes.
+func TestProfilesKeepTheirSlices(t *testing.T) {
+	objects := []client.Object{nad("a", "lan", bridge)}
+	node := func(name string, kind int) *corev1.Node {
+		n, _ := profiled(t, name, offer.Facts{Version: 1, Plugins: []string{"bridge"}, Pods: int64(1000 + kind)})
+		return n
+	}
+	for i := range maxProfiles {
+		objects = append(objects, node(fmt.Sprint("node-", i), i))
+	}
+	b := newProfilesBench(t, objects...)
+	before, _ := b.offers()
+	if len(before) != maxProfiles {
+		t.Fatalf("%d slices, want %d", len(before), maxProfiles)
+	}
+	for i := range 40 { // whatever the hashes are, some are before those of the others
+		n := node(fmt.Sprint("newcomer-", i), maxProfiles+i)
+		second := n.DeepCopy()
+		second.Name += "-again"
+		for _, n := range []*corev1.Node{n, second} {
+			b.must(b.Create(t.Context(), n))
+			b.profiles = &profiles{Client: b.Client, nodes: b.nodes, live: b.live, now: b.now}
+			if got, writes := b.offers(); writes > 0 || !cmp.Equal(got, before) {
+				t.Fatalf("node %s of a profile of its own changes slices of others: %d writes, (-before +after):\n%s", n.Name, writes, cmp.Diff(before, got))
+			}
+		}
+	}
+	n, profile := profiled(t, "third", offer.Facts{Version: 1, Plugins: []string{"bridge"}, Pods: int64(1000 + maxProfiles)})
+	b.must(b.Create(t.Context(), n))
+	if got, _ := b.offers(); len(got) != maxProfiles || got["nadra-"+profile+"-0"] == "" {
+		t.Errorf("a profile of three nodes has the slice %q of %d, want one of %d", got["nadra-"+profile+"-0"], len(got), maxProfiles)
+	}
+}
+
 // TestProfilesWithoutSharedDevices checks that no slice is left, and that none is written again and again, where the
 // API server drops the field by which nodes share a device.
 func TestProfilesWithoutSharedDevices(t *testing.T) {
