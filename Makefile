@@ -126,14 +126,17 @@ $(BIN)/qemu/usr/bin/qemu-aarch64-static:
 		{ $$fetch || { apt-get update -q && $$fetch; }; } && \
 		dpkg-deb --fsys-tarfile qemu-user-static_*.deb | tar -x --touch ./usr/bin/$(@F) && rm qemu-user-static_*.deb
 
-# The programs as `make release FIPS140=v1.0.0` builds them, which accept approved cryptography
-# only: the images' environment says so, and a script's that is in kubectl-nadra's place.
+# The programs, which accept approved cryptography only: the images' environment says so, and a script's that
+# is in kubectl-nadra's place. With MORE they have the module of `make release FIPS140=v1.0.0`, for which Go
+# compiles all packages again; otherwise that of the Go release.
 FIPS := $(BIN)/fips140
+APPROVED := $(if $(MORE),$(FIPS)/programs,$(BIN))
 $(FIPS)/nadra-node.tar: image FORCE
-	GOFIPS140=v1.0.0 $(GO) build -trimpath -ldflags='$(LDFLAGS)' -o $(FIPS)/programs/ ./cmd/...
-	$(BIN)/mkimage -o $@ -t $(IMAGE) -env GODEBUG=fips140=only -entrypoint /nadra-node /nadra-node=$(FIPS)/programs/nadra-node /nadra-gate=$(FIPS)/programs/nadra-gate
-	$(BIN)/mkimage -o $(FIPS)/nadra-controller.tar -t $(CONTROLLER_IMAGE) -env GODEBUG=fips140=only -entrypoint /nadra-controller /nadra-controller=$(FIPS)/programs/nadra-controller
-	@printf '#!/bin/sh\nGODEBUG=fips140=only exec %s "$$@"\n' $(FIPS)/programs/kubectl-nadra >$(FIPS)/kubectl-nadra && chmod +x $(FIPS)/kubectl-nadra
+	@mkdir -p $(FIPS)
+	$(if $(MORE),GOFIPS140=v1.0.0 $(GO) build -trimpath -ldflags='$(LDFLAGS)' -o $(APPROVED)/ ./cmd/...)
+	$(BIN)/mkimage -o $@ -t $(IMAGE) -env GODEBUG=fips140=only -entrypoint /nadra-node /nadra-node=$(APPROVED)/nadra-node /nadra-gate=$(APPROVED)/nadra-gate
+	$(BIN)/mkimage -o $(FIPS)/nadra-controller.tar -t $(CONTROLLER_IMAGE) -env GODEBUG=fips140=only -entrypoint /nadra-controller /nadra-controller=$(APPROVED)/nadra-controller
+	@printf '#!/bin/sh\nGODEBUG=fips140=only exec %s "$$@"\n' $(APPROVED)/kubectl-nadra >$(FIPS)/kubectl-nadra && chmod +x $(FIPS)/kubectl-nadra
 
 # The driver with fail points and the race detector, only for the fault suite.
 $(BIN)/faults/nadra-node.tar: image libc
@@ -359,7 +362,7 @@ test-long: export BURST_PODS := 100
 test-long: export FUZZTIME := 10m
 test-long: export FUZZCACHE :=
 test-long: $(BIN)/run-lanes ## tests that take hours: 1,000 pod lives, bursts of 100 pods, 1,000 converted repositories, older Kubernetes and containerd, other nodes, long fuzzing, the benchmark
-	@exec $(LANES) -first parts faults faults-newest-nri faults-crio e2e-ipam e2e-containerd-2.3 e2e-containerd-2.2 e2e-elsewhere e2e-ipv6 e2e-dual e2e-kubernetes race fuzz bench
+	@exec $(LANES) -first parts faults faults-newest-nri faults-crio e2e-ipam e2e-containerd-2.3 e2e-containerd-2.2 e2e-elsewhere e2e-ipv6 e2e-dual e2e-emulated e2e-kubernetes release-check race fuzz bench
 
 prune: $(CLUSTER) ## remove built components that nothing has used for a week, and show the size of the caches
 	@$(CLUSTER) prune

@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 )
 
-// fips140Variable chooses nadra's programs of bin/fips140, if it is 1: they are built with Go's FIPS
-// 140-3 module, and run with GODEBUG=fips140=only.
+// fips140Variable chooses nadra's programs of bin/fips140, if it is 1: they run with
+// GODEBUG=fips140=only.
 const fips140Variable = "NADRA_FIPS140"
 
 // FIPS140 reports whether nadra's programs accept approved cryptography only.
