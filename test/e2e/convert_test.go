@@ -245,9 +245,6 @@ spec:
 	// Show the changes, then apply them.
 	f.nadra(1, "convert", "--diff", "deploy/web", "-n", "converted").prints("+      resourceClaims:", "+kind: ResourceClaimTemplate", "+kind: DeviceClass")
 	converted := f.nadra(0, "convert", "deploy/web", "-n", "converted")
-	manifest := filepath.Join(t.TempDir(), "converted.yaml")
-	f.Must(os.WriteFile(manifest, []byte(converted.Out), 0o644))
-	f.nadra(1, "convert", "--diff=live", "-f", manifest).prints("+kind: DeviceClass")
 	f.Must(f.Apply(f.Ctx, converted.Out))
 	f.nadra(0, "convert", "--diff", "deploy/web", "-n", "converted").none()
 	f.nadra(0, "convert", "deploy/web", "-n", "converted").none()

@@ -20,9 +20,8 @@ Without --in-place and --output-dir the manifests are written to standard output
 created objects first. For a live cluster, only changed objects are written.
 
 With --diff nothing is written: the manifests are compared before and after the
-conversion, or with --diff=live, what convert would write with the live cluster, by
-a server-side dry run. KUBECTL_EXTERNAL_DIFF replaces the program diff. The exit codes
-are then those of kubectl diff: 0 no differences, 1 differences, more for errors.
+conversion. KUBECTL_EXTERNAL_DIFF replaces the program diff. The exit codes are then
+those of kubectl diff: 0 no differences, 1 differences, more for errors.
 
 With --beside-multus, or where nadra runs so in the live cluster, converted workloads
 name their networks in the annotation nadra.dev/networks: Multus, which stays on the
@@ -33,6 +32,8 @@ created objects.`
 
 const convertExamples = `  # show what would change
   kubectl nadra convert -R -f deploy/ --diff
+  # compare the result with the live cluster
+  kubectl nadra convert -f deploy.yaml -f networks.yaml | kubectl diff --server-side --force-conflicts -f -
   # check the result, then apply it
   kubectl nadra convert -f deploy.yaml -f networks.yaml | kubectl apply --dry-run=server -f -
   # edit the manifests in Git, and review
@@ -53,7 +54,7 @@ type convertOptions struct {
 	format    formatFlag
 	drop      bool
 	classes   bool
-	diff      choice
+	diff      bool
 }
 
 func (a *app) convert() *cobra.Command {
@@ -76,9 +77,7 @@ func (a *app) convert() *cobra.Command {
 	flags.BoolVar(&o.strict, "strict", false, "write nothing if there are warnings or blockers")
 	flags.BoolVar(&o.drop, "drop-annotation", false, "remove the annotation from converted workloads, which Multus can then no longer serve")
 	flags.BoolVar(&o.classes, "classes", true, "create the DeviceClasses of networks; false where nadra's controller runs, which creates them")
-	o.diff.names = []string{diffInput, diffLive}
-	flags.Var(&o.diff, "diff", "write nothing, and show what would change in the input, or live in the cluster")
-	flags.Lookup("diff").NoOptDefVal = diffInput
+	flags.BoolVar(&o.diff, "diff", false, "write nothing, and show what would change")
 	o.failOn.addFlag(flags)
 	command.MarkFlagsMutuallyExclusive("in-place", "output-dir", "diff")
 	for _, other := range []string{"diff", "in-place", "output-dir"} {
@@ -93,7 +92,7 @@ func (o *convertOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if o.diff.value != "" {
+	if o.diff {
 		return o.showDiff(ctx, set, result)
 	}
 	if err := o.writable(set); err != nil {

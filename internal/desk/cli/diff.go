@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	kdiff "k8s.io/kubectl/pkg/cmd/diff"
-	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 	"k8s.io/utils/exec"
 
 	"github.com/nadra-dev/nadra/pkg/translate"
@@ -24,12 +23,6 @@ const (
 	diffTrouble = 2
 )
 
-// What --diff compares the result with.
-const (
-	diffInput = "input"
-	diffLive  = "live"
-)
-
 // showDiff shows what the conversion changes, and writes nothing.
 func (o *convertOptions) showDiff(ctx context.Context, set *manifestSet, result translate.Result) error {
 	printFindings(o.app.ErrOut, result.Findings, o.quiet)
@@ -38,9 +31,6 @@ func (o *convertOptions) showDiff(ctx context.Context, set *manifestSet, result 
 		return fmt.Errorf("comparing: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(folder) }()
-	if o.diff.value == diffLive && !set.Live {
-		return o.diffLive(folder, set, result)
-	}
 	before, after, err := writeBoth(folder, set, result)
 	if err != nil {
 		return err
@@ -129,37 +119,6 @@ func changedTexts(set *manifestSet, result translate.Result) []change {
 		out = append(out, change{rel: createdFile, after: joined(created)})
 	}
 	return out
-}
-
-// diffLive compares the output of convert with the cluster, as `kubectl diff --server-side -f -` does.
-func (o *convertOptions) diffLive(folder string, set *manifestSet, result translate.Result) error {
-	all := joined(texts(stream(set, result)))
-	if len(all) == 0 {
-		return nil
-	}
-	cluster, err := o.connect(nil)
-	if err == nil {
-		_, err = cluster.Discovery.ServerGroups() // kubectl's own errors hide the cause
-	}
-	if err != nil {
-		return fmt.Errorf("comparing with the cluster, its kinds (GET /api and /apis) first: %w", err)
-	}
-	name := filepath.Join(folder, "converted.yaml")
-	if err := os.WriteFile(name, all, 0o600); err != nil {
-		return fmt.Errorf("comparing with the cluster: %w", err)
-	}
-	k := kdiff.NewDiffOptions(o.app.IOStreams)
-	k.Concurrency = 1
-	k.FilenameOptions.Filenames = []string{name}
-	factory := cmdutil.NewFactory(cmdutil.NewMatchVersionFlags(o.app.cluster))
-	flags := kdiff.NewCmdDiff(factory, o.app.IOStreams)
-	if err := flags.ParseFlags([]string{"--server-side", "--force-conflicts"}); err != nil {
-		return fmt.Errorf("comparing with the cluster: %w", err)
-	}
-	if err := k.Complete(factory, flags, nil); err != nil {
-		return fmt.Errorf("comparing with the cluster: %w", err)
-	}
-	return diffCode(k.Run())
 }
 
 // diffCode converts an error of kubectl to one with diff's exit code.
