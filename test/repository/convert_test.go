@@ -1,4 +1,4 @@
-package cli
+package repository_test
 
 import (
 	"bytes"
@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/yaml"
 
+	"github.com/nadra-dev/nadra/internal/desk/cli"
 	"github.com/nadra-dev/nadra/internal/desk/report"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
@@ -91,7 +92,7 @@ func runOK(t *testing.T, stdin string, args ...string) (out, errs string) {
 	var stdout, stderr bytes.Buffer
 	streams := genericiooptions.IOStreams{In: strings.NewReader(stdin), Out: &stdout, ErrOut: &stderr}
 	args = append(args, "--pools", strings.Join(repository.Pools(), ","))
-	if code := Run(t.Context(), args, streams); code != CodeOK {
+	if code := cli.Run(t.Context(), args, streams); code != cli.CodeOK {
 		t.Fatalf("kubectl nadra %v: exit code %d\n%s", args, code, stderr.String())
 	}
 	return stdout.String(), stderr.String()
