@@ -99,7 +99,44 @@ func (f *fixture) runExamples(folder string) {
 		}
 	}
 
-	f.deleteExamples(folder, exampleNetworks...)
+	f.runJob(folder)
+	f.probe(folder)
+	f.deleteExamples(folder, append(exampleNetworks, "job", "probes")...)
+}
+
+// runJob runs the Job: each worker has an address of its own, and none when it has ended.
+func (f *fixture) runJob(folder string) {
+	f.Helper()
+	must(f.T, f.Apply(f.Context(), f.example(folder, "job")))
+	f.exampleKubectl("-n", examples, "wait", "--for=condition=Complete", "job/workers", "--timeout=240s")
+	log := f.exampleKubectl("-n", examples, "logs", "-l", "app=workers")
+	for _, worker := range []string{"worker 0 has", "worker 1 has"} {
+		if !strings.Contains(log, worker) || strings.Count(log, "inet 10.92.0.") != 2 {
+			f.Errorf("the workers said:\n%s", log)
+		}
+	}
+	must(f.T, lab.Eventually(f.Context(), time.Minute, func(ctx context.Context) error {
+		claims, err := f.Kube.ResourceV1().ResourceClaims(examples).List(ctx, metav1.ListOptions{})
+		for _, c := range claims.Items {
+			if strings.HasPrefix(c.Name, "workers-") {
+				err = fmt.Errorf("claim %s is there, and its worker has ended", c.Name)
+			}
+		}
+		return err
+	}))
+}
+
+// probe runs the pod with a probe in its network, and takes the interface down and up.
+func (f *fixture) probe(folder string) {
+	f.Helper()
+	must(f.T, f.Apply(f.Context(), f.example(folder, "probes")))
+	f.exampleHas("probes", "data0", "10.92.0.")
+	pod, err := f.Kube.CoreV1().Pods(examples).Get(f.Context(), "probes", metav1.GetOptions{})
+	must(f.T, err)
+	for _, change := range []struct{ state, ready string }{{"down", "False"}, {"up", "True"}} {
+		f.sh("nsenter --net=" + f.sandboxNetNS(pod) + " ip link set data0 " + change.state)
+		f.exampleKubectl("-n", examples, "wait", "--for=condition=Ready="+change.ready, "pod/probes", "--timeout=60s")
+	}
 }
 
 // exampleHas waits until a pod is Ready and checks the text that `ip addr show` prints

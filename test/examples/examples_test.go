@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -71,6 +72,7 @@ func decode(document []byte) (metav1.Object, error) {
 		"v1/Namespace":       &corev1.Namespace{},
 		"v1/ConfigMap":       &corev1.ConfigMap{},
 		"v1/Pod":             &corev1.Pod{},
+		"batch/v1/Job":       &batchv1.Job{},
 		"apps/v1/Deployment": &appsv1.Deployment{}, "apps/v1/StatefulSet": &appsv1.StatefulSet{},
 		"k8s.cni.cncf.io/v1/NetworkAttachmentDefinition":      &nadv1.NetworkAttachmentDefinition{},
 		"resource.k8s.io/v1/DeviceClass":                      &resourceapi.DeviceClass{},
@@ -204,6 +206,8 @@ func TestSameNetworks(t *testing.T) {
 		case *appsv1.Deployment:
 			pods[file] = o.Spec.Template
 		case *appsv1.StatefulSet:
+			pods[file] = o.Spec.Template
+		case *batchv1.Job:
 			pods[file] = o.Spec.Template
 		}
 	})
