@@ -41,7 +41,7 @@ type Definition struct {
 // reading it has returned.
 func newDefinition(nad *nadv1.NetworkAttachmentDefinition, network attachment.Network, err error) *Definition {
 	network.Ref = attachment.NetworkRef{Namespace: nad.Namespace, Name: nad.Name}
-	network.ResourceName = attachment.PoolOf(nad.Annotations)
+	network.ResourceName, network.DeviceFrom = attachment.PoolOf(nad.Annotations), nad.Annotations[attachment.DeviceFromAnnotation]
 	d := &Definition{
 		Network: network, UID: nad.UID, config: nad.Spec.Config, ID: attachment.NetworkIDOf(network.Ref),
 		align: aligns(nad), Err: reason.Wrap(reason.NetworkInvalid, err),
@@ -71,7 +71,8 @@ func (d *Definition) withID(later bool) *Definition {
 
 // matches reports whether the definition is that of the NAD as it is now.
 func (d *Definition) matches(nad *nadv1.NetworkAttachmentDefinition) bool {
-	return d.UID == nad.UID && d.config == nad.Spec.Config && d.Network.ResourceName == attachment.PoolOf(nad.Annotations) && d.align == aligns(nad)
+	return d.UID == nad.UID && d.config == nad.Spec.Config && d.Network.ResourceName == attachment.PoolOf(nad.Annotations) && d.align == aligns(nad) &&
+		d.Network.DeviceFrom == nad.Annotations[attachment.DeviceFromAnnotation]
 }
 
 // aligns reports whether a NAD asks for devices that claims can align with others.
