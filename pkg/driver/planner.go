@@ -134,8 +134,12 @@ func (p *planner) resolve(requests []request) ([]planned, error) {
 	}
 	var out []planned
 	users := otherUsers{}
+	var taken []string
+	for _, a := range plan {
+		taken = append(taken, a.Interface)
+	}
 	for i, r := range networks {
-		one, err := p.bind(r, plan[i], users)
+		one, err := p.bind(r, plan[i], users, taken)
 		if err != nil {
 			return nil, fmt.Errorf("request %s: %w", r.Request, err)
 		}
@@ -164,15 +168,16 @@ func (p *planner) renew(a attachment.Attachment) (attachment.Attachment, error) 
 	return a.Renewed(network)
 }
 
-// bind makes an attachment use the device that was allocated for it. users has what earlier requests of the pod use.
-func (p *planner) bind(r request, a attachment.Attachment, users otherUsers) (planned, error) {
+// bind makes an attachment use the device that was allocated for it. users has what earlier requests of the pod use,
+// taken the names of the pod's interfaces.
+func (p *planner) bind(r request, a attachment.Attachment, users otherUsers, taken []string) (planned, error) {
 	out := planned{request: r, attachment: a}
 	network, err := p.networks.Usable(a.Network)
 	if err != nil {
 		return out, err
 	}
 	if r.Other != nil {
-		out.attachment, err = bindOther(r, network, a, users)
+		out.attachment, err = bindOther(r, network, a, users, taken)
 		return out, err
 	}
 	if r.otherDevice != "" {
