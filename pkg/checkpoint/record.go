@@ -9,11 +9,11 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// FormatVersion is the latest version of the files that this package reads. A reader rejects
+// formatVersion is the latest version of the files that this package reads. A reader rejects
 // a later version, so that a downgrade is an error and never a record that is half
 // understood. Version 2 has records with the device of another driver (Attachment.On), which drivers that
 // read version 1 would drop. Files without such records have version 1, which those drivers read.
-const FormatVersion = 2
+const formatVersion = 2
 
 // versionOf returns the version of a file with these records.
 func versionOf(records ...Record) int {
@@ -25,8 +25,8 @@ func versionOf(records ...Record) int {
 
 // checkVersion refuses a version that this package does not read.
 func checkVersion(version int) error {
-	if version < 1 || version > FormatVersion {
-		return fmt.Errorf("format version %d is not between 1 and %d: the file was written by another version of nadra", version, FormatVersion)
+	if version < 1 || version > formatVersion {
+		return fmt.Errorf("format version %d is not between 1 and %d: the file was written by another version of nadra", version, formatVersion)
 	}
 	return nil
 }

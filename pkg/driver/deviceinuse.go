@@ -6,6 +6,7 @@ import (
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/ptr"
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
@@ -98,18 +99,9 @@ func (p *preparer) waitForDevices(ctx context.Context, claims []*resourceapi.Res
 	p.attacher.PendingDELs.Hasten(func(r checkpoint.Record) bool {
 		return inUse(claims, p.cfg.DriverName, []checkpoint.Record{r}, nil) != nil
 	})
-	over := time.NewTimer(inUseWait)
-	defer over.Stop()
-	for {
-		select {
-		case <-time.After(inUsePoll):
-			if err = check(); err == nil {
-				return nil
-			}
-		case <-over.C:
-			return err
-		case <-ctx.Done():
-			return err
-		}
-	}
+	_ = wait.PollUntilContextTimeout(ctx, inUsePoll, inUseWait, false, func(context.Context) (bool, error) {
+		err = check()
+		return err == nil, nil
+	})
+	return err
 }

@@ -114,35 +114,27 @@ func (d publishedDevices) describe(ctx context.Context, requests []request) erro
 	return nil
 }
 
-// bindOther makes an attachment run on the device of another driver that the claim names, and adds it to users.
-// taken are the names of the pod's interfaces.
-func bindOther(r request, network attachment.Network, a attachment.Attachment, users otherUsers, taken []string) (attachment.Attachment, error) {
+// bindOther makes the attachment i of a plan run on the device of another driver that the claim names. earlier are the
+// requests of the attachments before it.
+func bindOther(r request, network attachment.Network, plan attachment.Plan, i int, earlier []planned) (attachment.Attachment, error) {
 	switch {
 	case r.pooled:
-		return a, reason.Errorf(reason.DeviceMismatch, "deviceFrom: the request already has device %s of nadra's pool for network %s: remove deviceFrom", r.Device, network.Ref)
+		return plan[i], reason.Errorf(reason.DeviceMismatch, "deviceFrom: the request already has device %s of nadra's pool for network %s: remove deviceFrom", r.Device, network.Ref)
 	case network.ResourceName != "" && network.ResourceName != r.Other.ResourceName:
-		return a, reason.Errorf(reason.DeviceMismatch, "network %s draws from resource pool %s, and device %s of driver %s has %s=%q: request a device of the pool",
+		return plan[i], reason.Errorf(reason.DeviceMismatch, "network %s draws from resource pool %s, and device %s of driver %s has %s=%q: request a device of the pool",
 			network.Ref, network.ResourceName, r.Other.Device, r.Other.Driver, attachment.AttributeResourceName, r.Other.ResourceName)
 	}
-	on, err := a.OnDevice(*r.Other, taken...)
-	if err != nil {
-		return on, err
+	var taken []string
+	for _, a := range plan {
+		taken = append(taken, a.Interface)
 	}
-	if first, used := users[r.Other.Name()]; used && (on.On.Alone || first.alone) {
-		return on, reason.Errorf(reason.DeviceMismatch, "deviceFrom: request %s uses device %s of driver %s, too, and it serves one of them: request a device for each network",
-			first.request, r.Other.Device, r.Other.Driver)
+	out, err := plan[i].OnDevice(*r.Other, taken...)
+	for _, e := range earlier {
+		if on := e.attachment.On; err == nil && on != nil && on.Name() == out.On.Name() && (on.Alone || out.On.Alone) {
+			err = reason.Errorf(reason.DeviceMismatch, "deviceFrom: request %s uses device %s of driver %s, too, and it serves one of them: request a device for each network", e.Request, on.Device, on.Driver)
+		}
 	}
-	users[r.Other.Name()] = otherUser{r.Request, on.On.Alone}
-	return on, nil
-}
-
-// otherUsers are the requests by the devices of other drivers that their networks run on.
-type otherUsers map[attachment.OtherDriverDevice]otherUser
-
-// otherUser is a request whose network runs on a device, and takes it for itself if it is alone.
-type otherUser struct {
-	request string
-	alone   bool
+	return out, err
 }
 
 // publishedDevices are the slices of other drivers, by field selector, as far as they were asked for.

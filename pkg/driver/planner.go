@@ -133,13 +133,8 @@ func (p *planner) resolve(requests []request) ([]planned, error) {
 		return nil, err
 	}
 	var out []planned
-	users := otherUsers{}
-	var taken []string
-	for _, a := range plan {
-		taken = append(taken, a.Interface)
-	}
 	for i, r := range networks {
-		one, err := p.bind(r, plan[i], users, taken)
+		one, err := p.bind(r, plan, i, out)
 		if err != nil {
 			return nil, fmt.Errorf("request %s: %w", r.Request, err)
 		}
@@ -168,16 +163,17 @@ func (p *planner) renew(a attachment.Attachment) (attachment.Attachment, error) 
 	return a.Renewed(network)
 }
 
-// bind makes an attachment use the device that was allocated for it. users has what earlier requests of the pod use,
-// taken the names of the pod's interfaces.
-func (p *planner) bind(r request, a attachment.Attachment, users otherUsers, taken []string) (planned, error) {
+// bind makes the attachment i of a plan use the device that was allocated for it. earlier are the requests of the
+// attachments before it.
+func (p *planner) bind(r request, plan attachment.Plan, i int, earlier []planned) (planned, error) {
+	a := plan[i]
 	out := planned{request: r, attachment: a}
 	network, err := p.networks.Usable(a.Network)
 	if err != nil {
 		return out, err
 	}
 	if r.Other != nil {
-		out.attachment, err = bindOther(r, network, a, users, taken)
+		out.attachment, err = bindOther(r, network, plan, i, earlier)
 		return out, err
 	}
 	if r.otherDevice != "" {
