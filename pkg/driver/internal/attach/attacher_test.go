@@ -119,7 +119,7 @@ func TestAttachAwaitsTheInterfaceInThePod(t *testing.T) {
 				}
 				return
 			}
-			drivertest.WantReason(t, err, reason.DeviceNotInPod, "network default/blue as net2", "nic.example.com", "nic-0", "eth7", "the sandbox stops")
+			drivertest.WantReason(t, err, reason.DeviceNotInPod, "network default/blue as net2", "nic.example.com", "nic-0", "eth7", "name in the pod: the sandbox stops")
 			drivertest.Same(t, "plugins", 0, len(k.Calls))
 			failed, _ := FailedIn(err)
 			drivertest.Same(t, "the network of the failure", "net2", failed.Interface)
