@@ -49,6 +49,8 @@ func TestOnDevice(t *testing.T) {
 		"the host's eth0, which gets another name":  {`{"type":"macvlan","linkInContainer":true}`, eth0, "", false, "", "master eth0 … another interface of the pod"},
 		"another network's interface":               {`{"type":"macvlan","linkInContainer":true,"master":"net2"}`, link, "", false, "", "master net2 … another interface of the pod"},
 		"a share, for macvlan":                      {`{"type":"macvlan"}`, share, `"master":"eth3","type":"macvlan"`, false, "", ""},
+		"macvlan's passthru":                        {`{"type":"macvlan","mode":"passthru"}`, link, `"master":"eth7","mode":"passthru","type":"macvlan"`, true, "", ""},
+		"a share, for passthru":                     {`{"type":"macvlan","mode":"passthru"}`, share, "", false, "", "share of it (share-1) … macvlan takes the device whole"},
 		"a share, for sriov":                        {`{"type":"sriov"}`, share, "", false, "", "share of it (share-1) … sriov takes the device whole"},
 		"host-device's own interface, the same":     {`{"type":"host-device","device":"eth7"}`, link, `"device":"eth7","type":"host-device"`, true, "", ""},
 		"host-device's own interface":               {`{"type":"host-device","device":"eth1"}`, function, "", false, "", `device "eth1" … interface "eth3"`},

@@ -62,31 +62,26 @@ var interfaceAttributes = []string{"ifName", "interfaceName"}
 func (d OtherDriverDevice) Published(attributes map[resourceapi.QualifiedName]resourceapi.DeviceAttribute) (OtherDriverDevice, error) {
 	text := func(name resourceapi.QualifiedName) string { return ptr.Deref(attributes[name].StringValue, "") }
 	d.ResourceName, d.ID = text(AttributeResourceName), cmp.Or(text(AttributeDeviceID), text(attributePCIBusID))
-	var own, others []string
+	names := map[bool][]string{} // by whether the domain is the driver's own
 	for name := range attributes {
-		switch domain := path.Dir(string(name)); {
-		case text(name) == "" || !slices.Contains(interfaceAttributes, path.Base(string(name))):
-		case domain == "." || domain == d.Driver:
-			own = append(own, text(name))
-		default:
-			others = append(others, text(name))
+		if slices.Contains(interfaceAttributes, path.Base(string(name))) && text(name) != "" {
+			domain := path.Dir(string(name))
+			own := domain == "." || domain == d.Driver
+			names[own] = append(names[own], text(name))
 		}
 	}
-	if len(own) == 0 {
-		own = others
+	found := slices.Compact(slices.Sorted(slices.Values(names[len(names[true]) > 0])))
+	if len(found) > 1 {
+		return d, reason.Errorf(reason.DeviceMismatch, "driver %s publishes device %s with several names of its interface: %s", d.Driver, d.Device, strings.Join(found, ", "))
 	}
-	slices.Sort(own)
-	if own = slices.Compact(own); len(own) > 1 {
-		return d, reason.Errorf(reason.DeviceMismatch, "driver %s publishes device %s with several names of its interface: %s", d.Driver, d.Device, strings.Join(own, ", "))
-	}
-	d.Interface = strings.Join(own, "")
+	d.Interface = strings.Join(found, "")
 	return d, nil
 }
 
 // firstPlugin has what OnDevice needs of the first plugin of a chain.
 type firstPlugin struct {
-	Type, Master, Device, HWAddr, KernelPath string
-	LinkInContainer                          bool
+	Type, Master, Mode, Device, HWAddr, KernelPath string
+	LinkInContainer                                bool
 }
 
 // firstPlugin returns the first plugin of the chain. The configuration was parsed before, and has one.
@@ -105,8 +100,8 @@ var deviceless = map[string]bool{"bridge": true, "ptp": true, "dummy": true, "ta
 
 // OnDevice returns the attachment on a device of another driver. The first plugin of the chain decides how: macvlan and
 // its like get the device's interface as their master, on the host or in the pod; host-device gets a device without
-// an ID by its interface; other plugins get the device's ID as WithDevice gives it to them, and the device then serves no
-// other network. OnDevice refuses a device whose driver does not publish what the plugin needs, and a NAD that
+// an ID by its interface; other plugins get the device's ID as WithDevice gives it to them. The device serves several
+// networks only as a master, and not in macvlan's mode passthru. OnDevice refuses a device whose driver does not publish what the plugin needs, and a NAD that
 // names another device. A master in the pod may have a name of its own there, but not that of an interface which the
 // pod has anyway: eth0, lo and taken, the names of the pod's networks.
 func (a Attachment) OnDevice(d OtherDriverDevice, taken ...string) (Attachment, error) {
@@ -122,7 +117,8 @@ func (a Attachment) OnDevice(d OtherDriverDevice, taken ...string) (Attachment, 
 	if err != nil {
 		return mismatch("reading the first plugin of the NAD: %w", err)
 	}
-	d.Alone = !masterPlugins[first.Type]
+	onMaster := masterPlugins[first.Type]
+	d.Alone = !onMaster || first.Mode == "passthru"
 	there := d.Interface
 	if first.LinkInContainer {
 		there = d.InPod
@@ -136,16 +132,16 @@ func (a Attachment) OnDevice(d OtherDriverDevice, taken ...string) (Attachment, 
 	case deviceless[first.Type]:
 		return mismatch("plugin %s reads no device: remove deviceFrom, or use a network of another plugin", first.Type)
 	case d.Alone && d.ShareID != "":
-		return mismatch("the claim has a share of it (%s), and plugin %s takes the device whole: use a network of macvlan, ipvlan or vlan, or request a device that is not shared", d.ShareID, first.Type)
+		return mismatch("the claim has a share of it (%s), and plugin %s takes the device whole: use a network of macvlan (not in mode passthru), ipvlan or vlan, or request a device that is not shared", d.ShareID, first.Type)
 	case first.Type == "host-device" && (first.HWAddr+first.KernelPath != "" || first.Device != "" && first.Device != d.Interface):
 		return mismatch("device %q, hwaddr %q and kernelpath %q of the NAD go before the device, which is interface %q: leave them out of the NAD", first.Device, first.HWAddr, first.KernelPath, d.Interface)
-	case !d.Alone && there != "" && master != there:
+	case onMaster && there != "" && master != there:
 		return mismatch("the NAD has the master %s, and the device is interface %s: leave master out of the NAD, or request the device of %s", master, there, master)
 	case first.LinkInContainer && slices.Contains(append(taken, "eth0", "lo"), master):
 		return mismatch("the master %s is another interface of the pod: write the name that the driver gives the device's interface in the pod as master of the NAD", master)
-	case !d.Alone && (d.Interface != "" || first.LinkInContainer && master != ""):
+	case onMaster && (d.Interface != "" || first.LinkInContainer && master != ""):
 		return a.withKey("master", master)
-	case d.Alone && d.ID != "":
+	case !onMaster && d.ID != "":
 		return a.WithDevice(d.ID)
 	case first.Type == "host-device" && d.Interface != "":
 		return a.withKey("device", d.Interface)

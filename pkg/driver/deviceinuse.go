@@ -63,11 +63,11 @@ func inUse(claims []*resourceapi.ResourceClaim, driver string, records []checkpo
 				continue
 			}
 			if del, is := pending[s]; is {
-				return reason.Errorf(reason.DeviceInUse, "device %q of pool %q is still in use on this node: the DEL of network %s for pod %s/%s is pending since %s, and is retried: %s",
-					r.Device, r.Pool, holder.Attachment.Network, holder.Pod.Namespace, holder.Pod.Name, timestamp(del.Since), del.Cause)
+				return reason.Errorf(reason.DeviceInUse, "device %q of pool %q (driver %s) is still in use on this node: the DEL of network %s for pod %s/%s is pending since %s, and is retried: %s",
+					r.Device, r.Pool, r.Driver, holder.Attachment.Network, holder.Pod.Namespace, holder.Pod.Name, timestamp(del.Since), del.Cause)
 			}
-			return reason.Errorf(reason.DeviceInUse, "device %q of pool %q is still in use on this node by claim %s/%s for pod %s: it is free when that pod is gone",
-				r.Device, r.Pool, holder.Claim.Namespace, holder.Claim.Name, holder.Pod.Name)
+			return reason.Errorf(reason.DeviceInUse, "device %q of pool %q (driver %s) is still in use on this node by claim %s/%s for pod %s: it is free when that pod is gone",
+				r.Device, r.Pool, r.Driver, holder.Claim.Namespace, holder.Claim.Name, holder.Pod.Name)
 		}
 	}
 	return nil

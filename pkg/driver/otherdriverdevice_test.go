@@ -298,7 +298,7 @@ func TestOthersDevicesInUse(t *testing.T) {
 				}
 				return
 			}
-			drivertest.WantReason(t, err, reason.DeviceInUse, "dev-7", "pod")
+			drivertest.WantReason(t, err, reason.DeviceInUse, "dev-7", drivertest.OtherDriver, "pod")
 			drivertest.Same(t, "pending", tt.pending, strings.Contains(err.Error(), "the card does not answer"))
 		})
 	}
