@@ -197,8 +197,9 @@ func TestFromClaimDeviceFrom(t *testing.T) {
 		"several devices": {"nic", func(c *resourceapi.ResourceClaim) {
 			c.Status.Allocation.Devices.Results[1].Request = "nic"
 		}, "", "2 devices … count to 1"},
-		"a config for the device": {"nic", func(c *resourceapi.ResourceClaim) { c.Status.Allocation.Devices.Config[0].Requests = []string{"nic"} }, "", "deviceFrom nic … requests nic … network's request"},
-		"one of an administrator": {"nic", func(c *resourceapi.ResourceClaim) { c.Status.Allocation.Devices.Results[0].AdminAccess = ptr.To(true) }, "", "adminAccess"},
+		"a config for the device":          {"nic", func(c *resourceapi.ResourceClaim) { c.Status.Allocation.Devices.Config[0].Requests = []string{"nic"} }, "", "deviceFrom nic … requests nic … network's request"},
+		"a config for another alternative": {"nic", func(c *resourceapi.ResourceClaim) { c.Status.Allocation.Devices.Config[0].Requests = []string{"best"} }, "", ""},
+		"one of an administrator":          {"nic", func(c *resourceapi.ResourceClaim) { c.Status.Allocation.Devices.Results[0].AdminAccess = ptr.To(true) }, "", "adminAccess"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "c"}}
@@ -229,6 +230,9 @@ func TestFromClaimDeviceFrom(t *testing.T) {
 			got, err := FromClaim(claim, AnyNetwork)
 			if tt.refused != "" {
 				checkRefused(t, err, reason.ClaimInvalid, tt.refused)
+				return
+			}
+			if tt.device == "" && err == nil && len(got) == 1 && got[0].Other == nil {
 				return
 			}
 			if err != nil || len(got) != 1 || got[0].Other == nil || *got[0].Other != (OtherDriverDevice{Claim: "c", Driver: "nic.example.com", Pool: "node-1", Device: tt.device, ShareID: "share-1", InPod: "fast"}) {
