@@ -14,8 +14,8 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
 
-// FormatVersion is the version of the records that the package reads.
-const FormatVersion = 1
+// formatVersion is the latest version of the records that the package reads.
+const formatVersion = 2
 
 // Where identifies the place in which the container is about to start.
 type Where struct {
@@ -91,9 +91,9 @@ func Decide(data []byte, here Where) (verdict Verdict, cause error) {
 	if err := json.Unmarshal(data, &f); err != nil {
 		return Refuse, reason.Errorf(reason.GateRecordUnreadable, "%sreading the claim's records: %w", here.prefix(), err)
 	}
-	if f.Version != FormatVersion || len(f.Records) == 0 {
-		return Refuse, reason.Errorf(reason.GateRecordUnreadable, "%sthe claim's records are of format version %d with %d entries; this gate reads version %d",
-			here.prefix(), f.Version, len(f.Records), FormatVersion)
+	if f.Version < 1 || f.Version > formatVersion || len(f.Records) == 0 {
+		return Refuse, reason.Errorf(reason.GateRecordUnreadable, "%sthe claim's records are of format version %d with %d entries; this gate reads versions up to %d",
+			here.prefix(), f.Version, len(f.Records), formatVersion)
 	}
 	for _, r := range f.Records {
 		code, text := r.lacks(here)

@@ -41,6 +41,9 @@ func NewAttachment(n Network, s Selection, iface string) (Attachment, error) {
 	if err := s.CheckPrefixes(n.Plugins); err != nil {
 		return Attachment{}, err
 	}
+	if err := n.CheckNoDeviceFrom(); err != nil && s.DeviceFrom == "" {
+		return Attachment{}, err
+	}
 	conflist, err := mergeCNIArgs(n.Conflist, s.CNIArgs)
 	if err != nil {
 		return Attachment{}, fmt.Errorf("attaching network %s as %s: cni-args: %w", n.Ref, iface, err)
@@ -65,6 +68,9 @@ func (a Attachment) Renewed(n Network) (Attachment, error) {
 	if n.ResourceName != a.ResourceName {
 		return a, nil
 	}
+	if err := n.CheckNoDeviceFrom(); err != nil && a.On == nil {
+		return a, err
+	}
 	conflist, err := mergeCNIArgs(n.Conflist, a.Args)
 	if err != nil {
 		return Attachment{}, fmt.Errorf("attaching network %s as %s: cni-args: %w", n.Ref, a.Interface, err)
@@ -73,7 +79,10 @@ func (a Attachment) Renewed(n Network) (Attachment, error) {
 	a.CNIName, a.Conflist = n.CNIName, conflist
 	switch {
 	case a.On != nil:
-		a, _, err = a.OnDevice(*a.On)
+		was := *a.On
+		if a, err = a.OnDevice(was); err == nil && a.On.Alone != was.Alone {
+			err = reason.Errorf(reason.DeviceMismatch, "network %s was on device %s of driver %s with a plugin of another kind when the claim was prepared: delete the pod", a.Network, was.Device, was.Driver)
+		}
 		return a, err
 	case bound:
 		return a.WithDevice(device)

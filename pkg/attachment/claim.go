@@ -81,7 +81,21 @@ func fromClaim(claim *resourceapi.ResourceClaim, suits func(r Requested, ofClass
 		}
 		out = append(out, r)
 	}
-	return out, nil
+	return out, checkCovers(configs, claim.Status.Allocation.Devices.Results)
+}
+
+// checkCovers refuses a config with deviceFrom that covers no request of nadra's: the network would run without the
+// device. Another alternative of a request may have been allocated.
+func checkCovers(configs []claimConfig, results []resourceapi.DeviceRequestAllocationResult) error {
+	for _, c := range configs {
+		if c.config.DeviceFrom != "" && !slices.ContainsFunc(results, func(r resourceapi.DeviceRequestAllocationResult) bool {
+			return c.covers(r.Request) && (r.Driver == v1alpha1.DriverName || strings.Contains(r.Request, "/"))
+		}) {
+			return reason.Errorf(reason.ClaimInvalid, "the config with deviceFrom %s is for the requests %s, none of which is for a network: put the network's request into requests of the config",
+				c.config.DeviceFrom, strings.Join(c.requests, ", "))
+		}
+	}
+	return nil
 }
 
 // allocatedFor returns the device of another driver that was allocated for a request of the claim.
@@ -110,11 +124,12 @@ func allocatedFor(claim *resourceapi.ResourceClaim, request string) (*OtherDrive
 	if err := checkAllocated(r); err != nil {
 		return nil, err
 	}
-	d := OtherDriverDevice{Claim: claim.Name, Driver: r.Driver, Pool: r.Pool, Device: r.Device}
-	d.Moved = slices.ContainsFunc(claim.Status.Devices, func(s resourceapi.AllocatedDeviceStatus) bool {
-		reported := OtherDriverDevice{Driver: s.Driver, Pool: s.Pool, Device: s.Device}
-		return reported == d.Name() && s.NetworkData != nil && s.NetworkData.InterfaceName != ""
-	})
+	d := OtherDriverDevice{Claim: claim.Name, Driver: r.Driver, Pool: r.Pool, Device: r.Device, ShareID: string(ptr.Deref(r.ShareID, ""))}
+	for _, s := range claim.Status.Devices {
+		if s.Driver == d.Driver && s.Pool == d.Pool && s.Device == d.Device && ptr.Deref(s.ShareID, "") == d.ShareID && s.NetworkData != nil {
+			d.InPod = s.NetworkData.InterfaceName
+		}
+	}
 	return &d, nil
 }
 

@@ -42,7 +42,7 @@ func SlimObject(object any) (any, error) {
 // what tenants choose than ParseNetwork needs in order to accept or refuse it.
 func Slim(nad *nadv1.NetworkAttachmentDefinition) {
 	kept := map[string]string{}
-	for _, key := range []string{ResourceNameAnnotation, NodeSelectorAnnotation, AlignAnnotation} {
+	for _, key := range []string{ResourceNameAnnotation, NodeSelectorAnnotation, AlignAnnotation, DeviceFromAnnotation} {
 		if value := nad.Annotations[key]; value != "" {
 			kept[key] = v1alpha1.Cut(value, v1alpha1.MaxLabel)
 		}

@@ -28,6 +28,9 @@ const NodeSelectorAnnotation = "k8s.v1.cni.cncf.io/nodeSelector"
 // master. The network then has a device of its own on each node, with the attributes of that interface's PCI function.
 const AlignAnnotation = "nadra.dev/align"
 
+// DeviceFromAnnotation says, with the value "required", that only requests with deviceFrom may attach the network.
+const DeviceFromAnnotation = "nadra.dev/device-from"
+
 // ErrNoConfig is the error for a NetworkAttachmentDefinition without a configuration: spec.config is
 // empty. By the standard, the configuration is then a file on the node whose "name" is the object's
 // (behaviour A1-7).
@@ -48,6 +51,18 @@ type Network struct {
 	Plugins []Plugin `json:"plugins"`
 	// ResourceName is the annotation's value, such as "intel.com/sriov".
 	ResourceName string `json:"resourceName,omitempty"`
+	// DeviceFrom is the value of DeviceFromAnnotation.
+	DeviceFrom string `json:"deviceFrom,omitempty"`
+}
+
+// CheckNoDeviceFrom refuses a network that needs deviceFrom. Any value of the annotation counts, because a misspelled
+// one would attach pods to the network of the node's default route.
+func (n Network) CheckNoDeviceFrom() error {
+	if n.DeviceFrom == "" {
+		return nil
+	}
+	return reason.Errorf(reason.DeviceMismatch, "NetworkAttachmentDefinition %s has the annotation %s: %s, and the pod names no device for it: "+
+		"request the device and the network in a ResourceClaim with deviceFrom, or remove the annotation", n.Ref, DeviceFromAnnotation, n.DeviceFrom)
 }
 
 // ParseNetwork parses a NetworkAttachmentDefinition. It returns ErrNoConfig if spec.config is empty;
@@ -56,7 +71,7 @@ type Network struct {
 func ParseNetwork(nad *nadv1.NetworkAttachmentDefinition) (Network, error) {
 	n := unparsed(nad)
 	if nad.Spec.Config == "" {
-		return Network{}, reason.Errorf(reason.ConfigMissing, "parsing network %s: %w", n.Ref, ErrNoConfig)
+		return n, reason.Errorf(reason.ConfigMissing, "parsing network %s: %w", n.Ref, ErrNoConfig)
 	}
 	if err := n.parse(nad.Spec.Config); err != nil {
 		return Network{}, reason.Wrap(reason.NetworkInvalid, fmt.Errorf("parsing network %s: spec.config: %w", n.Ref, truncate.Error(err, maxMessage)))
@@ -79,6 +94,7 @@ func unparsed(nad *nadv1.NetworkAttachmentDefinition) Network {
 	return Network{
 		Ref:          NetworkRef{Namespace: nad.Namespace, Name: nad.Name},
 		ResourceName: PoolOf(nad.Annotations),
+		DeviceFrom:   nad.Annotations[DeviceFromAnnotation],
 	}
 }
 

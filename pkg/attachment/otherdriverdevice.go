@@ -22,17 +22,20 @@ import (
 type OtherDriverDevice struct {
 	// ResourceName is the pool for which the driver publishes the device by AttributeResourceName, or empty.
 	ResourceName string `json:"resourceName,omitempty"`
-	// ID is what CNI plugins know as deviceID, and Interface the name of the device's interface on the host. At
-	// least one of them is needed.
+	// ID is what CNI plugins know as deviceID, and Interface the name of the device's interface on the host, as its
+	// driver published them when the claim was prepared. At least one of them is needed.
 	ID        string `json:"id,omitempty"`
 	Interface string `json:"interface,omitempty"`
-	// Claim is the name of the ResourceClaim. Driver, Pool and Device are from the allocation.
-	Claim  string `json:"claim"`
-	Driver string `json:"driver"`
-	Pool   string `json:"pool"`
-	Device string `json:"device"`
-	// Moved is whether the driver has reported in the claim an interface of the device in a pod.
-	Moved bool `json:"-"`
+	// InPod is the name of the interface in the pod if the driver had reported it in the claim by then.
+	InPod string `json:"inPod,omitempty"`
+	// Claim is the name of the ResourceClaim. Driver, Pool, Device and ShareID are from the allocation.
+	Claim   string `json:"claim"`
+	Driver  string `json:"driver"`
+	Pool    string `json:"pool"`
+	Device  string `json:"device"`
+	ShareID string `json:"shareID,omitempty"`
+	// Alone is set if the network takes the device for itself.
+	Alone bool `json:"alone,omitempty"`
 }
 
 // movers are the drivers that always move their devices into pods.
@@ -54,72 +57,105 @@ const attributePCIBusID = "resource.kubernetes.io/pciBusID"
 // has dra.net/ifName.
 var interfaceAttributes = []string{"ifName", "interfaceName"}
 
-// Published returns the device with what its driver publishes of it.
-func (d OtherDriverDevice) Published(attributes map[resourceapi.QualifiedName]resourceapi.DeviceAttribute) OtherDriverDevice {
+// Published returns the device with what its driver publishes of it. An interface's name without a domain, or in the
+// driver's own, goes before names in other domains. Published refuses names that differ.
+func (d OtherDriverDevice) Published(attributes map[resourceapi.QualifiedName]resourceapi.DeviceAttribute) (OtherDriverDevice, error) {
 	text := func(name resourceapi.QualifiedName) string { return ptr.Deref(attributes[name].StringValue, "") }
 	d.ResourceName, d.ID = text(AttributeResourceName), cmp.Or(text(AttributeDeviceID), text(attributePCIBusID))
-	for _, name := range slices.Sorted(maps.Keys(attributes)) {
-		if slices.Contains(interfaceAttributes, path.Base(string(name))) {
-			d.Interface = cmp.Or(d.Interface, text(name))
+	names := map[bool][]string{} // by whether the domain is the driver's own
+	for name := range attributes {
+		if slices.Contains(interfaceAttributes, path.Base(string(name))) && text(name) != "" {
+			domain := path.Dir(string(name))
+			own := domain == "." || domain == d.Driver
+			names[own] = append(names[own], text(name))
 		}
 	}
-	return d
+	found := slices.Compact(slices.Sorted(slices.Values(names[len(names[true]) > 0])))
+	if len(found) > 1 {
+		return d, reason.Errorf(reason.DeviceMismatch, "driver %s publishes device %s with several names of its interface: %s", d.Driver, d.Device, strings.Join(found, ", "))
+	}
+	d.Interface = strings.Join(found, "")
+	return d, nil
 }
 
 // firstPlugin has what OnDevice needs of the first plugin of a chain.
 type firstPlugin struct {
-	Type, Master    string
-	LinkInContainer bool
+	Type, Master, Mode, Device, HWAddr, KernelPath string
+	LinkInContainer                                bool
 }
 
 // firstPlugin returns the first plugin of the chain. The configuration was parsed before, and has one.
-func (a Attachment) firstPlugin() (first firstPlugin) {
-	var list struct{ Plugins []firstPlugin }
-	if json.Unmarshal(a.Conflist, &list) == nil && len(list.Plugins) > 0 {
-		first = list.Plugins[0]
-		first.LinkInContainer = first.LinkInContainer && masterPlugins[first.Type] // others ignore it
+func (a Attachment) firstPlugin() (first firstPlugin, err error) {
+	var list struct{ Plugins []json.RawMessage }
+	if err := json.Unmarshal(a.Conflist, &list); err != nil {
+		return first, err
 	}
-	return first
+	err = decodeJSON(list.Plugins[0], &first)
+	first.LinkInContainer = first.LinkInContainer && masterPlugins[first.Type] // others ignore it
+	return first, err
 }
 
-// OnDevice returns the attachment on a device of another driver, and whether the device then serves no other
-// network. The first plugin of the chain decides how: macvlan and its like get the device's interface as their
-// master, on the host or in the pod; host-device gets a device without an ID by its interface; other plugins get the
-// device's ID as WithDevice gives it to them. OnDevice refuses a device whose driver does not publish what the plugin
-// needs, and a NAD that names another master on the host. A master in the pod may have another name there.
-func (a Attachment) OnDevice(d OtherDriverDevice) (on Attachment, alone bool, err error) {
-	published := v1alpha1.AttachmentConfig{Interface: d.Interface, DeviceID: d.ID}
-	if err := v1alpha1.AsError(published.Validate(field.NewPath("attributes"))); err != nil {
-		return on, false, reason.Errorf(reason.DeviceMismatch, "running network %s on device %s of driver %s: %w", a.Network, d.Device, d.Driver, err)
+// deviceless are CNI plugins that read no device: those of the reference plugins, and bond, which reads links.
+var deviceless = map[string]bool{"bridge": true, "ptp": true, "dummy": true, "tap": true, "loopback": true, "bond": true}
+
+// OnDevice returns the attachment on a device of another driver. The first plugin of the chain decides how: macvlan and
+// its like get the device's interface as their master, on the host or in the pod; host-device gets a device without
+// an ID by its interface; other plugins get the device's ID as WithDevice gives it to them. The device serves several
+// networks only as a master, and not in macvlan's mode passthru. OnDevice refuses a device whose driver does not publish what the plugin needs, and a NAD that
+// names another device. A master in the pod may have a name of its own there, but not that of an interface which the
+// pod has anyway: eth0, lo and taken, the names of the pod's networks.
+func (a Attachment) OnDevice(d OtherDriverDevice, taken ...string) (Attachment, error) {
+	mismatch := func(format string, args ...any) (Attachment, error) {
+		return a, reason.Errorf(reason.DeviceMismatch, "running network %s on device %s of driver %s: %w", a.Network, d.Device, d.Driver, fmt.Errorf(format, args...))
 	}
-	switch first := a.firstPlugin(); {
-	case (d.Moved || movers[d.Driver]) && !first.LinkInContainer:
-		err = reason.Errorf(reason.DeviceMismatch, "driver %s moves device %s into the pod itself, where plugin %s of network %s does not look for it: "+
-			"use a network of macvlan, ipvlan or vlan with linkInContainer, or a driver that leaves the device on the host", d.Driver, d.Device, first.Type, a.Network)
-	case masterPlugins[first.Type] && (d.Interface != "" || first.LinkInContainer && first.Master != ""):
-		if first.Master == "" {
-			on, err = a.withKey("master", d.Interface)
-		} else if on = a; first.Master != d.Interface && !first.LinkInContainer {
-			err = reason.Errorf(reason.DeviceMismatch, "network %s has the master %s, and its device %s of driver %s is interface %s: leave master out of the NAD, or request the device of %s",
-				a.Network, first.Master, d.Device, d.Driver, d.Interface, first.Master)
+	for _, published := range []v1alpha1.AttachmentConfig{{Interface: d.Interface, DeviceID: d.ID}, {Interface: d.InPod}} {
+		if err := v1alpha1.AsError(published.Validate(field.NewPath("attributes"))); err != nil {
+			return mismatch("%w", err)
 		}
-	case !masterPlugins[first.Type] && d.ID != "":
-		alone = true
-		on, err = a.WithDevice(d.ID)
-	case first.Type == "host-device" && d.Interface != "":
-		alone = true
-		on, err = a.withKey("device", d.Interface)
-	default:
-		err = reason.Errorf(reason.DeviceMismatch, "network %s, whose plugin is %s, cannot run on device %s: driver %s publishes no attribute that says which it is: %s and host-device need …/%s, other plugins need %s or %s",
-			a.Network, first.Type, d.Device, d.Driver, strings.Join(slices.Sorted(maps.Keys(masterPlugins)), ", "), interfaceAttributes[0], AttributeDeviceID, attributePCIBusID)
 	}
-	on.On = &d
-	return on, alone, err
+	first, err := a.firstPlugin()
+	if err != nil {
+		return mismatch("reading the first plugin of the NAD: %w", err)
+	}
+	onMaster := masterPlugins[first.Type]
+	d.Alone = !onMaster || first.Mode == "passthru"
+	there := d.Interface
+	if first.LinkInContainer {
+		there = d.InPod
+	}
+	master := cmp.Or(first.Master, there, d.Interface)
+	a.On = &d
+	switch {
+	case (d.InPod != "" || movers[d.Driver]) && !first.LinkInContainer:
+		return mismatch("the driver moves the device into the pod itself, where plugin %s does not look for it: "+
+			"use a network of macvlan, ipvlan or vlan with linkInContainer, or a driver that leaves the device on the host", first.Type)
+	case deviceless[first.Type]:
+		return mismatch("plugin %s reads no device: remove deviceFrom, or use a network of another plugin", first.Type)
+	case d.Alone && d.ShareID != "":
+		return mismatch("the claim has a share of it (%s), and plugin %s takes the device whole: use a network of macvlan (not in mode passthru), ipvlan or vlan, or request a device that is not shared", d.ShareID, first.Type)
+	case first.Type == "host-device" && (first.HWAddr+first.KernelPath != "" || first.Device != "" && first.Device != d.Interface):
+		return mismatch("device %q, hwaddr %q and kernelpath %q of the NAD go before the device, which is interface %q: leave them out of the NAD", first.Device, first.HWAddr, first.KernelPath, d.Interface)
+	case onMaster && there != "" && master != there:
+		return mismatch("the NAD has the master %s, and the device is interface %s: leave master out of the NAD, or request the device of %s", master, there, master)
+	case first.LinkInContainer && slices.Contains(append(taken, "eth0", "lo"), master):
+		return mismatch("the master %s is another interface of the pod: write the name that the driver gives the device's interface in the pod as master of the NAD", master)
+	case onMaster && (d.Interface != "" || first.LinkInContainer && master != ""):
+		return a.withKey("master", master)
+	case !onMaster && d.ID != "":
+		return a.WithDevice(d.ID)
+	case first.Type == "host-device" && d.Interface != "":
+		return a.withKey("device", d.Interface)
+	}
+	return mismatch("the driver publishes no attribute that says to plugin %s which it is: %s and host-device need …/%s, other plugins need %s or %s",
+		first.Type, strings.Join(slices.Sorted(maps.Keys(masterPlugins)), ", "), interfaceAttributes[0], AttributeDeviceID, attributePCIBusID)
 }
 
 // NeedsInPod returns the interface that another driver has to move into the pod before the first plugin runs, or "".
 func (a Attachment) NeedsInPod() string {
-	if first := a.firstPlugin(); a.On != nil && first.LinkInContainer {
+	if a.On == nil {
+		return ""
+	}
+	if first, err := a.firstPlugin(); err == nil && first.LinkInContainer {
 		return first.Master
 	}
 	return ""
@@ -174,6 +210,9 @@ func enough(pool string, networks []string, devices []OtherDriverDevice) error {
 	seen := map[string]bool{}
 	var named []string
 	for _, d := range devices {
+		if d.ShareID != "" {
+			return reason.Errorf(reason.DeviceMismatch, "resource pool %s: the pod has a share (%s) of device %s, and a network takes the device whole: request a device that is not shared", pool, d.ShareID, d)
+		}
 		if seen[d.ID] {
 			return reason.Errorf(reason.DeviceMismatch, "resource pool %s: device %s was allocated to the pod twice, and a device serves one network: request another device", pool, d)
 		}

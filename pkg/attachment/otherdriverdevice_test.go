@@ -14,6 +14,8 @@ func TestAssignOtherDevices(t *testing.T) {
 	device := func(pool, id string) OtherDriverDevice {
 		return OtherDriverDevice{ResourceName: pool, ID: id, Claim: "claim", Driver: "sriov.example.com", Device: "dev-" + id}
 	}
+	share := device("x/vf", "1")
+	share.ShareID = "share-1"
 	left, right, other := network("left", "x/vf"), network("right", "x/vf"), network("other", "x/sf")
 	for _, tc := range []struct {
 		name     string
@@ -30,6 +32,7 @@ func TestAssignOtherDevices(t *testing.T) {
 		{"none of its pool", []Network{left}, []OtherDriverDevice{device("x/sf", "9")}, nil, "network a/left … pool x/vf"},
 		{"used by another network", []Network{left, right}, []OtherDriverDevice{device("x/vf", "1")}, nil, "networks a/left, a/right … only 1 (device dev-1 of driver sriov.example.com, by ResourceClaim claim) … 2 devices"},
 		{"ambiguous", []Network{left}, []OtherDriverDevice{device("x/vf", "1"), device("x/vf", "2")}, nil, "network a/left … pool x/vf … 1 (device dev-1 … and 2 (device dev-2 … ambiguous"},
+		{"a share", []Network{left}, []OtherDriverDevice{share}, nil, "pool x/vf: … share (share-1) of device 1 … whole"},
 		{"allocated twice", []Network{left, right}, []OtherDriverDevice{device("x/vf", "1"), device("x/vf", "1")}, nil, "pool x/vf: device 1 (device dev-1 … twice"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

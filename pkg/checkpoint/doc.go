@@ -4,7 +4,7 @@
 // # Layout
 //
 //	<dir>/claims/<UID>.json           one file for each claim, and one, by its own UID, for each
-//	                                  pod that has attachments without a claim; format version 1
+//	                                  pod that has attachments without a claim; format version 1 or 2
 //	<dir>/claims/.synced-<UID>        the synced version of that file while a newer one is synced
 //	<dir>/pending-dels/<hash>.json    one file for each pending DEL
 //	<dir>/damaged/<name>.<time>       files that could not be read, kept for inspection

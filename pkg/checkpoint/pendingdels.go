@@ -83,7 +83,7 @@ func (p *pendingDELs) nameOf(del PendingDEL) string {
 
 // add writes a pending DEL. It replaces an earlier one of the same attachment and configuration.
 func (p *pendingDELs) add(del PendingDEL) error {
-	data, err := encode(pendingDELFile{Version: FormatVersion, PendingDEL: del})
+	data, err := encode(pendingDELFile{Version: versionOf(del.Record), PendingDEL: del})
 	if err != nil {
 		return fmt.Errorf("encoding the pending DEL of %s: %w", del.Record.Key(), err)
 	}
@@ -145,8 +145,8 @@ func decodePendingDEL(data []byte) (PendingDEL, error) {
 	if err := json.Unmarshal(data, &f); err != nil {
 		return PendingDEL{}, fmt.Errorf("decoding JSON: %w", err)
 	}
-	if f.Version != FormatVersion {
-		return PendingDEL{}, fmt.Errorf("format version %d is not %d: the file was written by another version of nadra", f.Version, FormatVersion)
+	if err := checkVersion(f.Version); err != nil {
+		return PendingDEL{}, err
 	}
 	if !f.Record.NeedsDEL() {
 		return PendingDEL{}, fmt.Errorf("phase %q needs no DEL", f.Record.Phase)

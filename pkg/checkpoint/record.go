@@ -4,14 +4,32 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// FormatVersion is the version of the files that this package writes. A reader rejects
-// any other version, so that a downgrade is an error and never a record that is half
-// understood.
-const FormatVersion = 1
+// formatVersion is the latest version of the files that this package reads. A reader rejects
+// a later version, so that a downgrade is an error and never a record that is half
+// understood. Version 2 has records with the device of another driver (Attachment.On), which drivers that
+// read version 1 would drop. Files without such records have version 1, which those drivers read.
+const formatVersion = 2
+
+// versionOf returns the version of a file with these records.
+func versionOf(records ...Record) int {
+	if slices.ContainsFunc(records, func(r Record) bool { return r.Attachment.On != nil }) {
+		return 2
+	}
+	return 1
+}
+
+// checkVersion refuses a version that this package does not read.
+func checkVersion(version int) error {
+	if version < 1 || version > formatVersion {
+		return fmt.Errorf("format version %d is not between 1 and %d: the file was written by another version of nadra", version, formatVersion)
+	}
+	return nil
+}
 
 // Phase is the progress of an attachment. See the package comment.
 type Phase string
@@ -160,7 +178,7 @@ type claimFile struct {
 // encodeClaimFile encodes a claim's file. It does not escape configurations, because
 // people compare them with the NAD during an incident.
 func encodeClaimFile(records []Record) ([]byte, error) {
-	return encode(claimFile{Version: FormatVersion, Records: records})
+	return encode(claimFile{Version: versionOf(records...), Records: records})
 }
 
 func encode(file any) ([]byte, error) {
@@ -178,8 +196,8 @@ func decodeClaimFile(data []byte, uid string) ([]Record, error) {
 	if err := json.Unmarshal(data, &f); err != nil {
 		return nil, fmt.Errorf("decoding JSON: %w", err)
 	}
-	if f.Version != FormatVersion {
-		return nil, fmt.Errorf("format version %d is not %d: the file was written by another version of nadra", f.Version, FormatVersion)
+	if err := checkVersion(f.Version); err != nil {
+		return nil, err
 	}
 	if len(f.Records) == 0 {
 		return nil, fmt.Errorf("the file has no records")

@@ -41,9 +41,9 @@ func refuseLaterVersion(path string) error {
 	if data, err := os.ReadFile(path); err == nil {
 		_ = json.Unmarshal(data, &head)
 	}
-	if head.Version <= FormatVersion {
+	if head.Version <= formatVersion {
 		return nil
 	}
 	return reason.Errorf(reason.StateOfLaterVersion, "%s has format version %d, and this nadra-node reads versions up to %d: "+
-		"run the version of nadra-node that wrote it, or a later one; no file was changed", path, head.Version, FormatVersion)
+		"run the version of nadra-node that wrote it, or a later one; no file was changed", path, head.Version, formatVersion)
 }

@@ -2,6 +2,7 @@ package checkpoint_test
 
 import (
 	"encoding/json"
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
+	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 )
 
@@ -65,7 +67,7 @@ func TestStateOfVersionBefore(t *testing.T) {
 	}
 	for name, text := range contents(t, filepath.Join(stateBefore, "claims")) {
 		records := s.ForClaim(strings.TrimSuffix(name, ".json"))
-		again, err := json.Marshal(map[string]any{"version": checkpoint.FormatVersion, "records": records})
+		again, err := json.Marshal(map[string]any{"version": 1, "records": records})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -81,7 +83,7 @@ func TestLaterVersionIsRefused(t *testing.T) {
 	for _, later := range []string{"claims/later-uid.json", "claims/.synced-later-uid", "pending-dels/0123456789abcdef0123456789abcdef.json"} {
 		dir := copyState(t)
 		path := filepath.Join(dir, later)
-		for file, text := range map[string]string{path: `{"version":2,"entries":[{"what":"is not known here"}]}`, filepath.Join(dir, "claims/damaged-uid.json"): "{"} {
+		for file, text := range map[string]string{path: `{"version":3,"entries":[{"what":"is not known here"}]}`, filepath.Join(dir, "claims/damaged-uid.json"): "{"} {
 			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -91,7 +93,7 @@ func TestLaterVersionIsRefused(t *testing.T) {
 		if reason.Of(err) != reason.StateOfLaterVersion {
 			t.Fatalf("%s: %v", later, err)
 		}
-		for _, want := range []string{path, "version 2", "up to 1", "nadra-node"} {
+		for _, want := range []string{path, "version 3", "up to 2", "nadra-node"} {
 			if !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: %v lacks %q", later, err, want)
 			}
@@ -99,5 +101,40 @@ func TestLaterVersionIsRefused(t *testing.T) {
 		if diff := cmp.Diff(before, contents(t, dir)); diff != "" {
 			t.Errorf("%s: files changed (-want +got):\n%s", later, diff)
 		}
+	}
+}
+
+// TestDevicesOfOthersHaveALaterVersion checks that a driver that reads version 1 refuses records with the device of
+// another driver, which it would drop, and that this version reads them and all others keep version 1.
+func TestDevicesOfOthersHaveALaterVersion(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	on := attachment.Attachment{On: &attachment.OtherDriverDevice{Driver: "nic.example.com", Pool: "node-1", Device: "nic-0"}}
+	for uid, a := range map[string]attachment.Attachment{"on-uid": on, "plain-uid": {}} {
+		if err := s.Put([]attachment.Prepared{{Claim: attachment.ClaimRef{UID: uid}, Attachment: a}}); err != nil {
+			t.Fatal(err)
+		}
+		sandbox := attachment.Sandbox{ID: "sandbox-" + uid}
+		for _, r := range s.ForClaim(uid) {
+			if err := errors.Join(s.MarkAttaching([]checkpoint.Key{r.Key()}, sandbox, nil), s.DeferDEL(r.Key(), errors.New("busy"))); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for path, text := range contents(t, dir) {
+		if !strings.HasSuffix(path, ".json") {
+			continue
+		}
+		want := `{"version":1,`
+		if strings.Contains(text, "on-uid") {
+			want = `{"version":2,`
+		}
+		if !strings.HasPrefix(text, want) {
+			t.Errorf("%s: %.20s, want %s", path, text, want)
+		}
+	}
+	again := open(t, dir)
+	if got := again.ForClaim("on-uid"); len(got) != 1 || got[0].Attachment.On == nil || len(again.PendingDELs()) != 2 {
+		t.Errorf("read %+v, and %d pending DELs", got, len(again.PendingDELs()))
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/ptr"
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
@@ -23,38 +25,49 @@ const (
 
 // share belongs to one claim at a time: a device, or a share of a device that several claims
 // have.
-type share struct{ pool, device, id string }
+type share struct{ driver, pool, device, id string }
+
+// sharesOf returns what a record's claim has: its device of nadra's, and the one of another driver on which the
+// network runs. Networks that share such a device with others hold it, too: until their DEL has
+// succeeded, the interface of a pod that should be gone may still send on it.
+func sharesOf(r checkpoint.Record, driver string) []share {
+	out := []share{{driver, r.Pool, r.Device, r.ShareID}}
+	if on := r.Attachment.On; on != nil {
+		out = append(out, share{on.Driver, on.Pool, on.Device, on.ShareID})
+	}
+	return out
+}
 
 // inUse returns an error if another claim still has a device of these claims. The scheduler
-// allocates each device once, but after a forced deletion sooner than the node is done.
+// allocates each device once, but after a forced deletion, or while a DEL is pending, sooner than the node is done.
 func inUse(claims []*resourceapi.ResourceClaim, driver string, records []checkpoint.Record, dels []checkpoint.PendingDEL) error {
 	holders, pending := map[share]checkpoint.Record{}, map[share]checkpoint.PendingDEL{}
 	for _, r := range records {
-		holders[share{r.Pool, r.Device, r.ShareID}] = r
+		for _, s := range sharesOf(r, driver) {
+			holders[s] = r
+		}
 	}
 	for _, d := range dels {
-		s := share{d.Record.Pool, d.Record.Device, d.Record.ShareID}
-		holders[s], pending[s] = d.Record, d
+		for _, s := range sharesOf(d.Record, driver) {
+			holders[s], pending[s] = d.Record, d
+		}
 	}
 	for _, claim := range claims {
 		if claim.Status.Allocation == nil {
 			continue // the planner refuses it
 		}
 		for _, r := range claim.Status.Allocation.Devices.Results {
-			s := share{pool: r.Pool, device: r.Device}
-			if r.ShareID != nil {
-				s.id = string(*r.ShareID)
-			}
+			s := share{r.Driver, r.Pool, r.Device, string(ptr.Deref(r.ShareID, ""))}
 			holder, found := holders[s]
-			if r.Driver != driver || !found || holder.Claim.UID == string(claim.UID) && (reservedFor(claim, holder.Pod) || !holder.NeedsDEL()) {
+			if !found || ptr.Deref(r.AdminAccess, false) || holder.Claim.UID == string(claim.UID) && (reservedFor(claim, holder.Pod) || !holder.NeedsDEL()) {
 				continue
 			}
 			if del, is := pending[s]; is {
-				return reason.Errorf(reason.DeviceInUse, "device %q of pool %q is still in use on this node: the DEL of network %s for pod %s/%s is pending since %s, and is retried: %s",
-					r.Device, r.Pool, holder.Attachment.Network, holder.Pod.Namespace, holder.Pod.Name, timestamp(del.Since), del.Cause)
+				return reason.Errorf(reason.DeviceInUse, "device %q of pool %q (driver %s) is still in use on this node: the DEL of network %s for pod %s/%s is pending since %s, and is retried: %s",
+					r.Device, r.Pool, r.Driver, holder.Attachment.Network, holder.Pod.Namespace, holder.Pod.Name, timestamp(del.Since), del.Cause)
 			}
-			return reason.Errorf(reason.DeviceInUse, "device %q of pool %q is still in use on this node by claim %s/%s for pod %s: it is free when that pod is gone",
-				r.Device, r.Pool, holder.Claim.Namespace, holder.Claim.Name, holder.Pod.Name)
+			return reason.Errorf(reason.DeviceInUse, "device %q of pool %q (driver %s) is still in use on this node by claim %s/%s for pod %s: it is free when that pod is gone",
+				r.Device, r.Pool, r.Driver, holder.Claim.Namespace, holder.Claim.Name, holder.Pod.Name)
 		}
 	}
 	return nil
@@ -86,18 +99,9 @@ func (p *preparer) waitForDevices(ctx context.Context, claims []*resourceapi.Res
 	p.attacher.PendingDELs.Hasten(func(r checkpoint.Record) bool {
 		return inUse(claims, p.cfg.DriverName, []checkpoint.Record{r}, nil) != nil
 	})
-	over := time.NewTimer(inUseWait)
-	defer over.Stop()
-	for {
-		select {
-		case <-time.After(inUsePoll):
-			if err = check(); err == nil {
-				return nil
-			}
-		case <-over.C:
-			return err
-		case <-ctx.Done():
-			return err
-		}
-	}
+	_ = wait.PollUntilContextTimeout(ctx, inUsePoll, inUseWait, false, func(context.Context) (bool, error) {
+		err = check()
+		return err == nil, nil
+	})
+	return err
 }

@@ -2,11 +2,13 @@ package driver
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/utils/ptr"
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
@@ -17,7 +19,7 @@ import (
 // from a pool and for which the claim has no device of nadra's. It sends no request for pods without such
 // networks. For other pods it reads the claims, and the slices of the drivers that serve them.
 func (p *planner) findOtherDevices(ctx context.Context, requests []request) error {
-	others := publishedDevices{p.node, map[string]map[string]resourceapi.Device{}}
+	others := publishedDevices{p.node, map[string][]resourceapi.ResourceSlice{}}
 	if err := others.describe(ctx, requests); err != nil {
 		return err
 	}
@@ -83,7 +85,7 @@ func (p *planner) otherDevicesOf(ctx context.Context, ref attachment.PodRef, oth
 			}
 			resourceName, id := publish.CNIDevice(device)
 			if resourceName != "" && id != "" {
-				out = append(out, attachment.OtherDriverDevice{ResourceName: resourceName, ID: id, Claim: name, Driver: r.Driver, Pool: r.Pool, Device: r.Device})
+				out = append(out, attachment.OtherDriverDevice{ResourceName: resourceName, ID: id, Claim: name, Driver: r.Driver, Pool: r.Pool, Device: r.Device, ShareID: string(ptr.Deref(r.ShareID, ""))})
 			}
 		}
 	}
@@ -98,85 +100,88 @@ func (d publishedDevices) describe(ctx context.Context, requests []request) erro
 		}
 		other := r.Other
 		device, err := d.get(ctx, other.Driver, other.Pool, other.Device)
-		switch {
-		case err != nil:
-			return err
-		case device.Name == "":
-			return reason.Errorf(reason.DeviceGone, "request %s: deviceFrom: driver %s publishes no device %s in pool %s for this node any more: delete the pod, so that the next one gets another device",
-				r.Request, other.Driver, other.Device, other.Pool)
+		if err == nil && device.Name == "" {
+			err = reason.Errorf(reason.DeviceGone, "driver %s publishes no device %s in pool %s any more: delete the pod, so that the next one gets another device",
+				other.Driver, other.Device, other.Pool)
 		}
-		*other = other.Published(device.Attributes)
+		if err == nil {
+			*other, err = other.Published(device.Attributes)
+		}
+		if err != nil {
+			return fmt.Errorf("request %s: deviceFrom: %w", r.Request, err)
+		}
 	}
 	return nil
 }
 
-// bindOther makes an attachment run on the device of another driver that the claim names, and adds it to users.
-func bindOther(r request, network attachment.Network, a attachment.Attachment, users otherUsers) (attachment.Attachment, error) {
+// bindOther makes the attachment i of a plan run on the device of another driver that the claim names. earlier are the
+// requests of the attachments before it.
+func bindOther(r request, network attachment.Network, plan attachment.Plan, i int, earlier []planned) (attachment.Attachment, error) {
 	switch {
 	case r.pooled:
-		return a, reason.Errorf(reason.DeviceMismatch, "deviceFrom: the request already has device %s of nadra's pool for network %s: remove deviceFrom", r.Device, network.Ref)
+		return plan[i], reason.Errorf(reason.DeviceMismatch, "deviceFrom: the request already has device %s of nadra's pool for network %s: remove deviceFrom", r.Device, network.Ref)
 	case network.ResourceName != "" && network.ResourceName != r.Other.ResourceName:
-		return a, reason.Errorf(reason.DeviceMismatch, "network %s draws from resource pool %s, and device %s of driver %s has %s=%q: request a device of the pool",
+		return plan[i], reason.Errorf(reason.DeviceMismatch, "network %s draws from resource pool %s, and device %s of driver %s has %s=%q: request a device of the pool",
 			network.Ref, network.ResourceName, r.Other.Device, r.Other.Driver, attachment.AttributeResourceName, r.Other.ResourceName)
 	}
-	on, alone, err := a.OnDevice(*r.Other)
-	if err != nil {
-		return on, err
+	var taken []string
+	for _, a := range plan {
+		taken = append(taken, a.Interface)
 	}
-	if first, used := users[r.Other.Name()]; used && (alone || first.alone) {
-		return on, reason.Errorf(reason.DeviceMismatch, "deviceFrom: request %s uses device %s of driver %s, too, and it serves one of them: request a device for each network",
-			first.request, r.Other.Device, r.Other.Driver)
+	out, err := plan[i].OnDevice(*r.Other, taken...)
+	for _, e := range earlier {
+		if on := e.attachment.On; err == nil && on != nil && on.Name() == out.On.Name() && (on.Alone || out.On.Alone) {
+			err = reason.Errorf(reason.DeviceMismatch, "deviceFrom: request %s uses device %s of driver %s, too, and it serves one of them: request a device for each network", e.Request, on.Device, on.Driver)
+		}
 	}
-	users[r.Other.Name()] = otherUser{r.Request, alone}
-	return on, nil
+	return out, err
 }
 
-// otherUsers are the requests by the devices of other drivers that their networks run on.
-type otherUsers map[attachment.OtherDriverDevice]otherUser
-
-// otherUser is a request whose network runs on a device, and takes it for itself if it is alone.
-type otherUser struct {
-	request string
-	alone   bool
-}
-
-// publishedDevices are the devices that other drivers publish on this node, by driver and by pool/device, as far as they
-// were asked for.
+// publishedDevices are the slices of other drivers, by field selector, as far as they were asked for.
 type publishedDevices struct {
 	*node
-	byDriver map[string]map[string]resourceapi.Device
+	bySelector map[string][]resourceapi.ResourceSlice
 }
 
-// get returns a device, without a name if its driver does not publish it. It reads the slices of each driver once.
+// get returns a device, without a name if its driver does not publish it. It looks in the slices of this node, and,
+// for a pool that has none of them, in all of the driver: those for several nodes name no node. It lists each once.
 func (d publishedDevices) get(ctx context.Context, driver, pool, name string) (device resourceapi.Device, err error) {
-	if d.byDriver[driver] == nil {
-		if d.byDriver[driver], err = d.devicesOfDriver(ctx, driver); err != nil {
-			return device, err
+	ofDriver := fields.Set{resourceapi.ResourceSliceSelectorDriver: driver}
+	ofNode := fields.Set{resourceapi.ResourceSliceSelectorDriver: driver, resourceapi.ResourceSliceSelectorNodeName: d.cfg.NodeName}
+	var newest []resourceapi.ResourceSlice
+	for _, selector := range []fields.Set{ofNode, ofDriver} {
+		if newest, err = d.newestOf(ctx, selector.String(), pool); err != nil || len(newest) > 0 {
+			break
 		}
 	}
-	return d.byDriver[driver][pool+"/"+name], nil
+	for _, s := range newest {
+		if i := slices.IndexFunc(s.Spec.Devices, func(d resourceapi.Device) bool { return d.Name == name }); i >= 0 {
+			return s.Spec.Devices[i], nil
+		}
+	}
+	if err == nil && len(newest) > 0 && int64(len(newest)) < newest[0].Spec.Pool.ResourceSliceCount {
+		err = reason.Errorf(reason.PodNotRead, "driver %s is publishing pool %s anew, so far without device %s: the kubelet tries again", driver, pool, name)
+	}
+	return device, err
 }
 
-// devicesOfDriver reads the devices that a driver publishes on this node, by pool/device.
-func (d publishedDevices) devicesOfDriver(ctx context.Context, driver string) (map[string]resourceapi.Device, error) {
-	list, err := d.clients.Kube.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{FieldSelector: fields.Set{
-		resourceapi.ResourceSliceSelectorDriver: driver, resourceapi.ResourceSliceSelectorNodeName: d.cfg.NodeName,
-	}.String()})
-	if err != nil {
-		return nil, reason.Errorf(reason.PodNotRead, "listing the ResourceSlices of driver %s: %w", driver, err)
-	}
-	out := map[string]resourceapi.Device{}
-	newest := map[string]int64{}
-	for _, s := range list.Items {
-		newest[s.Spec.Pool.Name] = max(newest[s.Spec.Pool.Name], s.Spec.Pool.Generation)
-	}
-	for _, s := range list.Items {
-		if s.Spec.Pool.Generation < newest[s.Spec.Pool.Name] {
-			continue
+// newestOf returns the slices of a pool's newest generation.
+func (d publishedDevices) newestOf(ctx context.Context, selector, pool string) (newest []resourceapi.ResourceSlice, err error) {
+	if _, listed := d.bySelector[selector]; !listed {
+		list, err := d.clients.Kube.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{FieldSelector: selector})
+		if err != nil {
+			return nil, reason.Errorf(reason.PodNotRead, "listing the ResourceSlices with %s: %w", selector, err)
 		}
-		for _, device := range s.Spec.Devices {
-			out[s.Spec.Pool.Name+"/"+device.Name] = device
+		d.bySelector[selector] = list.Items
+	}
+	for _, s := range d.bySelector[selector] {
+		switch {
+		case s.Spec.Pool.Name != pool || len(newest) > 0 && s.Spec.Pool.Generation < newest[0].Spec.Pool.Generation:
+		case len(newest) > 0 && s.Spec.Pool.Generation == newest[0].Spec.Pool.Generation:
+			newest = append(newest, s)
+		default:
+			newest = []resourceapi.ResourceSlice{s}
 		}
 	}
-	return out, nil
+	return newest, nil
 }

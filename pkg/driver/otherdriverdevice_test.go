@@ -4,18 +4,24 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
+	k8stesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/podedit"
 )
 
 // otherDriversClaim returns a claim with devices of the other driver.
@@ -134,6 +140,7 @@ func TestPrepareRunsOnTheDeviceOfARequest(t *testing.T) {
 		"two on one function":                {networks: []string{"sriov@dev-7", "sriov2"}, code: reason.DeviceMismatch, refused: []string{"dev-7", "req0"}},
 		"one for itself, and one on it":      {networks: []string{"whole@link", "lan"}, code: reason.DeviceMismatch, refused: []string{"link", "req0"}},
 		"nothing that a plugin could use":    {networks: []string{"sriov@gpu"}, code: reason.DeviceMismatch, refused: []string{"gpu", drivertest.OtherDriver}},
+		"on an interface of the network's":   {networks: []string{"stacked@link"}, code: reason.DeviceMismatch, refused: []string{"master net1", "another interface of the pod"}},
 		"a device of another pool":           {networks: []string{"elsewhere@dev-7"}, code: reason.DeviceMismatch, refused: []string{"example.com/other", "example.com/vf"}},
 		"one that is not published any more": {networks: []string{"sriov@dev-9"}, code: reason.DeviceGone, refused: []string{"dev-9", drivertest.OtherDriver}},
 	} {
@@ -152,7 +159,8 @@ func TestPrepareRunsOnTheDeviceOfARequest(t *testing.T) {
 			d := newDriverWith(t, setup{clients: func(c *Clients) { c.Kube = kube }},
 				nad("sriov", drivertest.VFConf), nad("sriov2", drivertest.VFConf), drawing("example.com/vf", nad("vf", drivertest.VFConf)), drawing("example.com/other", nad("elsewhere", drivertest.VFConf)),
 				nad("whole", `{"cniVersion":"1.0.0","type":"host-device"}`), nad("lan", `{"cniVersion":"1.0.0","type":"macvlan"}`), nad("lan2", `{"cniVersion":"1.0.0","type":"macvlan"}`),
-				nad("inner", `{"cniVersion":"1.0.0","type":"macvlan","linkInContainer":true}`))
+				nad("inner", `{"cniVersion":"1.0.0","type":"macvlan","linkInContainer":true}`),
+				nad("stacked", `{"cniVersion":"1.0.0","type":"macvlan","linkInContainer":true,"master":"net1"}`))
 			err := prepare(t, d, own)["c-uid"].Err
 			if tt.refused != nil {
 				drivertest.WantReason(t, err, tt.code, tt.refused...)
@@ -175,6 +183,123 @@ func TestPrepareRunsOnTheDeviceOfARequest(t *testing.T) {
 				drivertest.Same(t, "a device of nadra's", (*attachment.Hardware)(nil), r.Hardware)
 			}
 			drivertest.Same(t, "the plugins' devices", tt.want, strings.Join(got, ", "))
+		})
+	}
+}
+
+// TestDeviceFromIsRequired checks that a network whose NAD requires deviceFrom is refused without it: by a claim, by the
+// annotation of a pod without a claim, and by an edit of the annotation.
+func TestDeviceFromIsRequired(t *testing.T) {
+	bound := nad("bound", `{"cniVersion":"1.0.0","type":"macvlan"}`)
+	bound.Annotations = map[string]string{attachment.DeviceFromAnnotation: "required"}
+	d := newDriver(t, bound)
+	selection := attachment.Selection{Network: attachment.NetworkRef{Namespace: "default", Name: "bound"}}
+	_, unclaimed := d.planner.planUnclaimed(t.Context(), drivertest.Web, []attachment.Selection{selection}, false)
+	_, edited := d.planner.planAdded(drivertest.Web, podedit.Addition{Selection: selection, Interface: "net1"})
+	for _, err := range []error{prepare(t, d, claim("c", "bound"))["c-uid"].Err, unclaimed, edited} {
+		drivertest.WantReason(t, err, reason.DeviceMismatch, "default/bound", "nadra.dev/device-from: required", "remove the annotation")
+	}
+}
+
+// TestPublishedDevices checks in which slices a device is found, and with how many requests.
+func TestPublishedDevices(t *testing.T) {
+	slice := func(name, node, pool string, generation, count int64, devices ...string) *resourceapi.ResourceSlice {
+		s := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		s.Spec.Driver, s.Spec.Pool = drivertest.OtherDriver, resourceapi.ResourcePool{Name: pool, Generation: generation, ResourceSliceCount: count}
+		if s.Spec.AllNodes = ptr.To(true); node != "" {
+			s.Spec.AllNodes, s.Spec.NodeName = nil, &node
+		}
+		for _, device := range devices {
+			s.Spec.Devices = append(s.Spec.Devices, resourceapi.Device{Name: device})
+		}
+		return s
+	}
+	for name, tt := range map[string]struct {
+		pool, device string
+		found        bool
+		passing      string
+		requests     int
+	}{
+		"of the node":                      {"node-1", "new", true, "", 1},
+		"of an earlier generation":         {"node-1", "old", false, "", 1},
+		"of a pool that is published anew": {"half", "nic", true, "", 1},
+		"not yet published":                {"half", "late", false, "publishing pool half anew, so far without device late", 1},
+		"of several nodes":                 {"fabric", "port", true, "", 2},
+		"of a pool that nobody publishes":  {"none", "nic", false, "", 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kube := fake.NewClientset(slice("a", "node-1", "node-1", 1, 1, "old"), slice("b", "node-1", "node-1", 2, 1, "new"),
+				slice("c", "node-1", "half", 3, 2, "nic"), slice("d", "node-1", "half", 2, 1, "late"), slice("e", "", "fabric", 1, 1, "port"))
+			kube.PrependReactor("list", "resourceslices", func(action k8stesting.Action) (bool, runtime.Object, error) {
+				list, err := kube.Tracker().List(resourceapi.SchemeGroupVersion.WithResource("resourceslices"), resourceapi.SchemeGroupVersion.WithKind("ResourceSlice"), "")
+				if err != nil {
+					return true, nil, err
+				}
+				out := list.(*resourceapi.ResourceSliceList)
+				out.Items = slices.DeleteFunc(out.Items, func(s resourceapi.ResourceSlice) bool {
+					return !action.(k8stesting.ListAction).GetListRestrictions().Fields.Matches(fields.Set{
+						resourceapi.ResourceSliceSelectorDriver: s.Spec.Driver, resourceapi.ResourceSliceSelectorNodeName: ptr.Deref(s.Spec.NodeName, ""),
+					})
+				})
+				return true, out, nil
+			})
+			d := newDriverWith(t, setup{clients: func(c *Clients) { c.Kube = kube }})
+			kube.ClearActions()
+			published := publishedDevices{d.planner.node, map[string][]resourceapi.ResourceSlice{}}
+			for range 2 {
+				device, err := published.get(t.Context(), drivertest.OtherDriver, tt.pool, tt.device)
+				if tt.passing != "" {
+					drivertest.WantReason(t, err, reason.PodNotRead, tt.passing, "tries again")
+				} else if err != nil {
+					t.Fatal(err)
+				}
+				drivertest.Same(t, "found", tt.found, device.Name == tt.device)
+			}
+			drivertest.Same(t, "requests", tt.requests, len(kube.Actions()))
+		})
+	}
+}
+
+// TestOthersDevicesInUse checks for which claims a device of another driver is still in use on the node.
+func TestOthersDevicesInUse(t *testing.T) {
+	on := func(uid, device, share string, phase checkpoint.Phase) checkpoint.Record {
+		return checkpoint.Record{Phase: phase, Sandbox: &attachment.Sandbox{ID: "sandbox-1"}, Prepared: attachment.Prepared{
+			Claim: attachment.ClaimRef{Namespace: "default", Name: "old", UID: uid}, Pod: drivertest.Web, Request: "req0", Pool: "node-1/networks", Device: "node-0-0", ShareID: "old-share",
+			Attachment: attachment.Attachment{On: &attachment.OtherDriverDevice{Driver: drivertest.OtherDriver, Pool: "node-1", Device: device, ShareID: share, ID: "7"}},
+		}}
+	}
+	for name, tt := range map[string]struct {
+		record  checkpoint.Record
+		pending bool
+		change  func(*resourceapi.DeviceRequestAllocationResult)
+		held    bool
+	}{
+		"attached":                {record: on("old-uid", "dev-7", "", checkpoint.Attached), held: true},
+		"a pending DEL":           {record: on("old-uid", "dev-7", "", checkpoint.Attached), pending: true, held: true},
+		"another device":          {record: on("old-uid", "dev-8", "", checkpoint.Attached)},
+		"of its own claim":        {record: on("c-uid", "dev-7", "", checkpoint.Attached)},
+		"another share":           {record: on("old-uid", "dev-7", "share-2", checkpoint.Attached)},
+		"another driver's":        {record: on("old-uid", "dev-7", "", checkpoint.Attached), change: func(r *resourceapi.DeviceRequestAllocationResult) { r.Driver = "third.example.com" }},
+		"only for administration": {record: on("old-uid", "dev-7", "", checkpoint.Attached), change: func(r *resourceapi.DeviceRequestAllocationResult) { r.AdminAccess = ptr.To(true) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			next := claimOn("c", "lan@dev-7")
+			if tt.change != nil {
+				tt.change(&next.Status.Allocation.Devices.Results[1])
+			}
+			records, dels := []checkpoint.Record{tt.record}, []checkpoint.PendingDEL(nil)
+			if tt.pending {
+				records, dels = nil, []checkpoint.PendingDEL{{Record: tt.record, Cause: "the card does not answer"}}
+			}
+			err := inUse([]*resourceapi.ResourceClaim{next}, "net.nadra.dev", records, dels)
+			if !tt.held {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			drivertest.WantReason(t, err, reason.DeviceInUse, "dev-7", drivertest.OtherDriver, "pod")
+			drivertest.Same(t, "pending", tt.pending, strings.Contains(err.Error(), "the card does not answer"))
 		})
 	}
 }

@@ -133,9 +133,8 @@ func (p *planner) resolve(requests []request) ([]planned, error) {
 		return nil, err
 	}
 	var out []planned
-	users := otherUsers{}
 	for i, r := range networks {
-		one, err := p.bind(r, plan[i], users)
+		one, err := p.bind(r, plan, i, out)
 		if err != nil {
 			return nil, fmt.Errorf("request %s: %w", r.Request, err)
 		}
@@ -164,15 +163,17 @@ func (p *planner) renew(a attachment.Attachment) (attachment.Attachment, error) 
 	return a.Renewed(network)
 }
 
-// bind makes an attachment use the device that was allocated for it. users has what earlier requests of the pod use.
-func (p *planner) bind(r request, a attachment.Attachment, users otherUsers) (planned, error) {
+// bind makes the attachment i of a plan use the device that was allocated for it. earlier are the requests of the
+// attachments before it.
+func (p *planner) bind(r request, plan attachment.Plan, i int, earlier []planned) (planned, error) {
+	a := plan[i]
 	out := planned{request: r, attachment: a}
 	network, err := p.networks.Usable(a.Network)
 	if err != nil {
 		return out, err
 	}
 	if r.Other != nil {
-		out.attachment, err = bindOther(r, network, a, users)
+		out.attachment, err = bindOther(r, network, plan, i, earlier)
 		return out, err
 	}
 	if r.otherDevice != "" {

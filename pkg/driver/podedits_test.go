@@ -17,7 +17,6 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/gate"
 	"github.com/nadra-dev/nadra/pkg/attachment"
-	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/networkstatus"
 )
@@ -184,7 +183,7 @@ func (w *editWorld) admitted(pod *nri.PodSandbox) {
 		files[r.FileUID()] = true
 	}
 	for uid := range files {
-		data, err := json.Marshal(map[string]any{"version": checkpoint.FormatVersion, "records": w.store.ForClaim(uid)})
+		data, err := json.Marshal(map[string]any{"version": 1, "records": w.store.ForClaim(uid)})
 		if err != nil {
 			w.t.Fatal(err)
 		}

@@ -147,6 +147,8 @@ func (e *environment) obstacle(ref attachment.NetworkRef, n network, found bool)
 		return NetworkNotInInput, fmt.Sprintf("%s is not in the input%s", ref, e.origin(ref))
 	case n.blocked != nil:
 		return NetworkUnusable, reason.Message(n.blocked)
+	case n.claimedAlone != nil:
+		return NetworkUnusable, reason.Message(n.claimedAlone)
 	case n.resourceName != "" && !e.options.Pools:
 		return PoolsNotServedUser, fmt.Sprintf("%s draws from pool %s", ref, n.resourceName)
 	}

@@ -39,6 +39,8 @@ type network struct {
 	poolless string
 	// capabilities has the capabilities that a plugin of the chain declares.
 	capabilities map[string]bool
+	// claimedAlone is why pods cannot attach the network by their annotation, or nil.
+	claimedAlone error
 	// unstated is set if the definition is in the input and states no namespace.
 	unstated bool
 	// blocked is set if the configuration cannot be used.
@@ -68,7 +70,8 @@ func networkOf(nad *nadv1.NetworkAttachmentDefinition) (network, error) {
 	if agent := agentOf(parsed); agent != "" {
 		n.blocked = reason.Errorf(reason.NetworkInvalid, "%s attaches network %s, not a CNI plugin", agent, parsed.Ref)
 	}
-	if n.resourceName == "" {
+	n.claimedAlone = parsed.CheckNoDeviceFrom()
+	if n.resourceName == "" && n.claimedAlone == nil {
 		n.poolless = poolless(parsed)
 	}
 	n.chain = parsed.Plugins
@@ -200,6 +203,7 @@ func (n *inputNetwork) readConfig() {
 	nad.Annotations = map[string]string{
 		attachment.ResourceNameAnnotation: n.resourceName,
 		attachment.NodeSelectorAnnotation: str(annotation(o.node, attachment.NodeSelectorAnnotation)),
+		attachment.DeviceFromAnnotation:   str(annotation(o.node, attachment.DeviceFromAnnotation)),
 	}
 	var err error
 	n.network, err = networkOf(nad)

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
+	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/test/cluster"
 	"github.com/nadra-dev/nadra/test/lab"
 )
@@ -48,6 +49,7 @@ func setup(t *testing.T, namespace string) *fixture {
 	for name, plugin := range networks {
 		f.Must(f.CreateNAD(ctx, namespace, name, fmt.Sprintf(`{"cniVersion":"1.0.0",%s,"ipam":{"type":"host-local","subnet":"10.88.0.0/24"}}`, plugin)))
 	}
+	f.Kubectl("annotate", "network-attachment-definitions", "--all", attachment.DeviceFromAnnotation+"=required")
 	f.Must(f.Published(ctx, namespace+"/whole", namespace+"/lan", namespace+"/lan2", namespace+"/inner"))
 	var err error
 	f.before, err = lab.TakeSnapshot(f.node())
@@ -224,6 +226,10 @@ func TestBadInput(t *testing.T) {
 	f.create("twice", leaver, true, "nic", "whole", "lan")
 	f.refused("twice", reason.DeviceMismatch, leaverNIC, leaver)
 	f.Must(f.DeletePod(f.Ctx, f.NS, "twice"))
+
+	f.create("without", leaver, true, "", "lan")
+	f.refused("without", reason.DeviceMismatch, "bad/lan", attachment.DeviceFromAnnotation)
+	f.Must(f.DeletePod(f.Ctx, f.NS, "without"))
 
 	f.create("again", early, true, "nic", "whole")
 	f.refused("again", reason.PluginFailed, earlyNIC, early, "bad/whole")

@@ -109,9 +109,10 @@ func (in *Input) network(nad *nadv1.NetworkAttachmentDefinition) NetworkPlan {
 	ref := attachment.NetworkRef{Namespace: nad.Namespace, Name: nad.Name}
 	out := NetworkPlan{Network: ref.String(), Pool: attachment.PoolOf(nad.Annotations)}
 	parsed, err := attachment.ParseNetwork(nad)
-	switch {
-	case errors.Is(err, attachment.ErrNoConfig): // a file on the nodes has it
-	case err != nil:
+	if errors.Is(err, attachment.ErrNoConfig) { // a file on the nodes has it
+		err = nil
+	}
+	if err = cmp.Or(err, parsed.CheckNoDeviceFrom()); err != nil {
 		out.Skipped = err.Error()
 		return out
 	}

@@ -39,7 +39,7 @@ func TestPlan(t *testing.T) {
 			nad("fixed", `{"type": "bridge", "ipam": {"type": "static", "addresses": [{"address": "10.2.0.5/24"}]}}`),
 			nad("card", `{"type": "host-device", "device": "eth7"}`), nad("pass", `{"type": "macvlan", "master": "eth1", "mode": "passthru"}`),
 			nad("asked", `{"type": "macvlan", "master": "eth1", "capabilities": {"ips": true}, "ipam": {"type": "static"}}`),
-			nad("broken", `{"type"`),
+			nad("broken", `{"type"`), nad("bound", `{"type": "macvlan"}`, attachment.DeviceFromAnnotation, "required"),
 		},
 		Offers: offered("lan", "bare", "fixed", "asked", "card", "file", "pass"), Pools: map[string][]string{"intel.com/vf": {"n1"}},
 		PerNode: 2, Settings: Settings{Run: "r"},
@@ -52,7 +52,7 @@ func TestPlan(t *testing.T) {
 		"a/lan": {4, 8, 0, ""}, "a/vf": {2, 2, 2, ""}, "a/bare": {4, 0, 0, ""}, "a/file": {4, 0, 0, ""},
 		"a/elsewhere": {skipped: "no node offers it"}, "a/fixed": {skipped: "10.2.0.5/24"},
 		"a/asked": {skipped: "each of its pods requests its own address"},
-		"a/card":  {skipped: "eth7"}, "a/pass": {skipped: "serves one pod"}, "a/broken": {skipped: "spec.config"},
+		"a/card":  {skipped: "eth7"}, "a/pass": {skipped: "serves one pod"}, "a/broken": {skipped: "spec.config"}, "a/bound": {skipped: "deviceFrom"},
 	}
 	if len(p.Networks) != len(want) || p.Pods != 14 || p.Addresses != 10 || p.Devices != 2 {
 		t.Errorf("plan %+v", p)

@@ -187,7 +187,7 @@ var table = []Entry{
 	{DeviceInUse, Prepare, "An exclusive device stays in use until the pod that had it is gone, and its DEL has succeeded.", OfKubelet, ""},
 	{DeviceGone, Prepare, "The allocated device is no longer on the node, or no resource pool selects it.", OfPod, newPod},
 	{
-		DeviceMismatch, Prepare, "Networks and allocated devices do not match: too few devices, a device of another resource pool, a device for a network that uses no pool, a device of another driver (deviceFrom) on which the network cannot run, or a device that lists another network with the same ID.", OfManifest,
+		DeviceMismatch, Prepare, "Networks and allocated devices do not match: too few devices, a device of another resource pool, a device for a network that uses no pool, a device of another driver (deviceFrom) on which the network cannot run, a network that needs deviceFrom, or a device that lists another network with the same ID.", OfManifest,
 		"Request as many devices of the network's resource pool as networks use it, correct the NAD's annotation, or name a device that suits the network's plugin.",
 	},
 	{

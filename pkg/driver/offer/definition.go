@@ -3,6 +3,7 @@ package offer
 import (
 	"bytes"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 
@@ -24,6 +25,8 @@ type Definition struct {
 	later bool
 	// config is the NAD's own configuration. It is empty if the configuration is in a file of the node.
 	config string
+	// annotations are the NAD's.
+	annotations map[string]string
 	// align is set if the NAD asks for devices that claims can align with others.
 	align bool
 	// addresses is the number of attachments for which the node has addresses, or nil if another IPAM
@@ -44,7 +47,7 @@ func newDefinition(nad *nadv1.NetworkAttachmentDefinition, network attachment.Ne
 	network.ResourceName = attachment.PoolOf(nad.Annotations)
 	d := &Definition{
 		Network: network, UID: nad.UID, config: nad.Spec.Config, ID: attachment.NetworkIDOf(network.Ref),
-		align: aligns(nad), Err: reason.Wrap(reason.NetworkInvalid, err),
+		annotations: nad.Annotations, align: nad.Annotations[attachment.AlignAnnotation] == "true", Err: reason.Wrap(reason.NetworkInvalid, err),
 	}
 	if count, ok := network.MostPerNode(); ok {
 		d.addresses = &count
@@ -71,12 +74,7 @@ func (d *Definition) withID(later bool) *Definition {
 
 // matches reports whether the definition is that of the NAD as it is now.
 func (d *Definition) matches(nad *nadv1.NetworkAttachmentDefinition) bool {
-	return d.UID == nad.UID && d.config == nad.Spec.Config && d.Network.ResourceName == attachment.PoolOf(nad.Annotations) && d.align == aligns(nad)
-}
-
-// aligns reports whether a NAD asks for devices that claims can align with others.
-func aligns(nad *nadv1.NetworkAttachmentDefinition) bool {
-	return nad.Annotations[attachment.AlignAnnotation] == "true"
+	return d.UID == nad.UID && d.config == nad.Spec.Config && maps.Equal(d.annotations, nad.Annotations)
 }
 
 // Same reports whether both are of the same NAD with the same configuration. d may be nil.

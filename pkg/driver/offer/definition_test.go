@@ -19,6 +19,7 @@ func TestDefinitionsAreKept(t *testing.T) {
 			n := drivertest.NAD("blue", drivertest.BlueConf)
 			n.UID = "first"
 			do(n)
+			attachment.Slim(n) // as the driver's cache does
 			return n
 		}
 	}
@@ -36,6 +37,9 @@ func TestDefinitionsAreKept(t *testing.T) {
 		"alignment": {change(func(n *nadv1.NetworkAttachmentDefinition) {
 			n.Annotations = map[string]string{attachment.AlignAnnotation: "true"}
 		}), false},
+		"deviceFrom": {change(func(n *nadv1.NetworkAttachmentDefinition) {
+			n.Annotations = map[string]string{attachment.DeviceFromAnnotation: "required"}
+		}), false},
 		"the resource pool": {change(func(n *nadv1.NetworkAttachmentDefinition) {
 			n.Annotations = map[string]string{attachment.ResourceNameAnnotation: "a/b"}
 		}), false},
@@ -48,6 +52,7 @@ func TestDefinitionsAreKept(t *testing.T) {
 			drivertest.Same(t, "kept", tt.kept, before == after)
 			drivertest.Same(t, "its network", attachment.NetworkRef{Namespace: "default", Name: "blue"}, after.Network.Ref)
 			drivertest.Same(t, "its pool", now.Annotations[attachment.ResourceNameAnnotation], after.Network.ResourceName)
+			drivertest.Same(t, "its deviceFrom", now.Annotations[attachment.DeviceFromAnnotation], after.Network.DeviceFrom)
 			drivertest.Same(t, "its ID", before.ID, after.ID)
 			known.Of(nil, files)
 			drivertest.Same(t, "definitions of NADs that are gone", 0, len(known.known))

@@ -230,6 +230,11 @@ func (a *Attacher) addAll(ctx context.Context, sandbox attachment.Sandbox, todo 
 	if err != nil {
 		return err
 	}
+	started := time.Now()
+	if missing, err := a.awaitInPod(ctx, sandbox, todo); err != nil {
+		a.measureAdd(missing, started, err)
+		return &networkError{missing, err}
+	}
 	added := make([]checkpoint.Added, 0, len(todo))
 	var markErr error
 	mark := func() error {
@@ -238,10 +243,9 @@ func (a *Attacher) addAll(ctx context.Context, sandbox attachment.Sandbox, todo 
 		return markErr
 	}
 	for i, r := range todo {
-		started := time.Now()
 		one, allocated, err := a.add(ctx, sandbox, r, todo[:i+1], mark)
 		a.measureAdd(r, started, err)
-		mark = nil
+		mark, started = nil, time.Now()
 		if markErr != nil {
 			return transient{err}
 		}
@@ -300,9 +304,6 @@ func (a *Attacher) AttachedIn(sandbox attachment.Sandbox) func(checkpoint.Record
 // addresses. begun are the records of the same try up to this one.
 func (a *Attacher) add(ctx context.Context, sandbox attachment.Sandbox, r checkpoint.Record, begun []checkpoint.Record, before func() error) (one checkpoint.Added, allocated time.Time, err error) {
 	at := r.Attachment
-	if err := a.awaitInPod(ctx, sandbox, at); err != nil {
-		return one, allocated, err
-	}
 	made, err := a.Plugins.Add(ctx, sandbox, at, before)
 	failpoint.Reach(failpoint.AfterAdd)
 	if err != nil {
@@ -328,27 +329,36 @@ func (a *Attacher) add(ctx context.Context, sandbox attachment.Sandbox, r checkp
 	return one, made.Allocated, nil
 }
 
-const (
-	// inPodTime limits the wait for the interface that another driver moves into a pod, by its own hook at about
-	// the same time. inPodPause is the time between two looks.
-	inPodTime, inPodPause = 10 * time.Second, 50 * time.Millisecond
-)
+// inPodTime limits the wait for the interfaces that other drivers move into a pod, by their own hooks at about
+// the same time.
+const inPodTime = 10 * time.Second
 
-// awaitInPod waits until the pod has the interface on which a network runs, and which another driver moves there.
-func (a *Attacher) awaitInPod(ctx context.Context, sandbox attachment.Sandbox, at attachment.Attachment) error {
-	master := at.NeedsInPod()
-	if master == "" {
-		return nil
+// inPodPauses are the pauses between two looks at the pod's interfaces.
+var inPodPauses = wait.Backoff{Duration: 10 * time.Millisecond, Factor: 1.5, Cap: 500 * time.Millisecond, Steps: math.MaxInt}
+
+// awaitInPod waits until the pod has the interfaces on which networks run, and which other drivers move there. It
+// returns the network that it waits for in vain. The first network's ADD includes the wait. An interface of an earlier
+// network is none of them: it has no device.
+func (a *Attacher) awaitInPod(ctx context.Context, sandbox attachment.Sandbox, todo []checkpoint.Record) (missing checkpoint.Record, err error) {
+	todo = slices.DeleteFunc(slices.Clone(todo), func(r checkpoint.Record) bool { return r.Attachment.NeedsInPod() == "" })
+	if len(todo) == 0 {
+		return missing, nil
 	}
-	err := wait.PollUntilContextTimeout(ctx, inPodPause, inPodTime, true, func(context.Context) (there bool, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, inPodTime, fmt.Errorf("nadra has waited %s", inPodTime))
+	defer cancel()
+	err = inPodPauses.DelayFunc().Until(ctx, true, true, func(context.Context) (there bool, err error) {
 		ns, err := a.Netns.Inspect(sandbox.NetNS)
-		return slices.Contains(ns.Links, master), err
+		i := slices.IndexFunc(todo, func(r checkpoint.Record) bool { return !slices.Contains(ns.Links, r.Attachment.NeedsInPod()) })
+		if i >= 0 {
+			missing = todo[i]
+		}
+		return i < 0, err
 	})
-	if wait.Interrupted(err) {
-		return transient{reason.Errorf(reason.DeviceNotInPod, "adding network %s as %s: driver %s has not moved device %s into the pod, which has no interface %s: "+
-			"see the driver's log, and whether the NAD's master is the interface's name in the pod", at.Network, at.Interface, at.On.Driver, at.On.Device, master)}
+	if at := missing.Attachment; wait.Interrupted(err) {
+		return missing, transient{reason.Errorf(reason.DeviceNotInPod, "adding network %s as %s: driver %s has not moved device %s into the pod, which has no interface %s: "+
+			"see the driver's log, and whether the NAD's master is the interface's name in the pod: %w", at.Network, at.Interface, at.On.Driver, at.On.Device, at.NeedsInPod(), context.Cause(ctx))}
 	}
-	return err
+	return missing, err
 }
 
 // deviceInfo returns the plugins' device information, or what the resource pool knows. It

@@ -86,36 +86,43 @@ func TestAttachAwaitsTheInterfaceInThePod(t *testing.T) {
 	for name, comes := range map[string]bool{"it comes late": true, "it never comes": false} {
 		t.Run(name, func(t *testing.T) {
 			a, k := newAttacher(t)
-			drivertest.PrepareWeb(t, a.Store, []string{"net1"})
+			drivertest.PrepareWeb(t, a.Store, []string{"net1", "net2"})
 			a.Renew = func(at attachment.Attachment) (attachment.Attachment, error) {
-				at.On = &attachment.OtherDriverDevice{Driver: "nic.example.com", Pool: "node-1", Device: "nic-0", Interface: "eth7"}
-				at.Conflist = []byte(`{"cniVersion":"1.0.0","name":"inner","plugins":[{"type":"macvlan","linkInContainer":true,"master":"eth7"}]}`)
+				if at.Interface == "net2" {
+					at.On = &attachment.OtherDriverDevice{Driver: "nic.example.com", Pool: "node-1", Device: "nic-0", Interface: "eth7"}
+					at.Conflist = []byte(`{"cniVersion":"1.0.0","name":"inner","plugins":[{"type":"macvlan","linkInContainer":true,"master":"eth7"}]}`)
+				}
 				return at, nil
 			}
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
 			looks := 0
 			k.Namespace = func(netns string) (podnet.Namespace, error) {
 				looks++
-				if comes && looks > 3 {
-					return podnet.Namespace{Cookie: drivertest.CookieOf(netns), Links: []string{"lo", "eth0", "eth7"}}, nil
+				drivertest.Same(t, "plugins before the interface is there", 0, len(k.Calls))
+				for _, r := range a.Store.All() {
+					drivertest.Same(t, "phase", checkpoint.Prepared, r.Phase)
 				}
-				return podnet.Namespace{Cookie: drivertest.CookieOf(netns), Links: []string{"lo", "eth0"}}, nil
-			}
-			ctx := t.Context()
-			if !comes {
-				limited, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
-				defer cancel()
-				ctx = limited
+				links := []string{"lo", "eth0"}
+				if looks == 5 && comes {
+					links = append(links, "eth7")
+				} else if looks == 5 {
+					cancel(errors.New("the sandbox stops"))
+				}
+				return podnet.Namespace{Cookie: drivertest.CookieOf(netns), Links: links}, nil
 			}
 			err := attachOnceIn(ctx, t, a, drivertest.SandboxNo(1))
 			if comes {
-				drivertest.Same(t, "plugins", `ADD net1 in sandbox-1 netns "/run/netns/1"`, strings.Join(k.Calls, "; "))
+				drivertest.Same(t, "plugins", `ADD net1 in sandbox-1 netns "/run/netns/1"; ADD net2 in sandbox-1 netns "/run/netns/1"`, strings.Join(k.Calls, "; "))
 				if err != nil {
 					t.Error(err)
 				}
 				return
 			}
-			drivertest.WantReason(t, err, reason.DeviceNotInPod, "nic.example.com", "nic-0", "eth7")
+			drivertest.WantReason(t, err, reason.DeviceNotInPod, "network default/blue as net2", "nic.example.com", "nic-0", "eth7", "name in the pod: the sandbox stops")
 			drivertest.Same(t, "plugins", 0, len(k.Calls))
+			failed, _ := FailedIn(err)
+			drivertest.Same(t, "the network of the failure", "net2", failed.Interface)
 		})
 	}
 }
