@@ -58,6 +58,7 @@ type Runner struct {
 	isHost func(netns string) bool
 	// infoDir is the directory of device information, a path in the host.
 	infoDir string
+	digests digests
 	// running is held for reading by operations on one sandbox, and for writing by GC,
 	// which concerns a whole network.
 	running sync.RWMutex
@@ -83,6 +84,7 @@ func New(o Options) (*Runner, error) {
 		isHost:      o.IsHost,
 		otherCaches: otherCaches{hostRoot: o.HostRoot, foreign: []string{ofRuntime: o.RuntimeCache, ofMultus: o.MultusCache}},
 		infoDir:     infoDir,
+		digests:     digests{known: map[string]digested{}},
 	}, nil
 }
 
@@ -93,6 +95,8 @@ type Added struct {
 	// Allocated is the time at which the chain's first plugin ended. Its IPAM plugin has given
 	// the addresses by then; the rest of the chain may take long.
 	Allocated time.Time
+	// Plugins are the files that ran, and those of IPAM plugins, as PATH@sha256:DIGEST.
+	Plugins []string
 }
 
 // Add runs the chain with ADD. If it fails, plugins may have left something behind: the caller must call
@@ -143,7 +147,7 @@ func (r *Runner) add(ctx context.Context, s attachment.Sandbox, a attachment.Att
 	if err != nil {
 		return Added{}, fmt.Errorf("converting the result of version %s: %w", res.Version(), err)
 	}
-	return Added{Result: out, Allocated: allocated}, nil
+	return Added{Result: out, Allocated: allocated, Plugins: r.used(a.Conflist)}, nil
 }
 
 // Del runs the chain in reverse with DEL. It may be repeated, also for an attachment whose
@@ -325,7 +329,7 @@ func (e *hostExec) FindInPath(plugin string, dirs []string) (string, error) {
 		if err != nil {
 			continue
 		}
-		if fi, err := os.Stat(p); err == nil && fi.Mode().IsRegular() && fi.Mode().Perm()&0o111 != 0 {
+		if fi, err := os.Stat(p); err == nil && isProgram(fi) {
 			return filepath.Join(dir, plugin), nil
 		}
 	}
