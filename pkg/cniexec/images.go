@@ -69,7 +69,7 @@ func copyImages(volumes, hostRoot, images string, names []string) (use func() er
 			return nil, err
 		}
 	}
-	return func() error { return useImages(images, digests) }, nil
+	return func() error { return useImages(volumes, images, digests) }, nil
 }
 
 // executable refuses a directory whose files the host does not execute.
@@ -88,7 +88,8 @@ func executable(hostRoot, dir string) error {
 	return nil
 }
 
-// copyImage copies the plugins of a directory to a directory of images that is named by their digest.
+// copyImage copies the plugins of a directory to a directory of images that is named by their digest. A copy that a
+// crash has cut short, or a disk has damaged, has another digest, and is made again.
 func copyImage(from, images string) (digest string, err error) {
 	root, err := os.OpenRoot(from)
 	if err != nil {
@@ -106,7 +107,14 @@ func copyImage(from, images string) (digest string, err error) {
 	if _, has, err := programs(os.DirFS(to)); err == nil && has == digest {
 		return digest, nil
 	}
-	if err := replaceCopy(root.FS(), files, to); err != nil {
+	err = errors.Join(os.RemoveAll(to), atomicfile.MkdirAll(to, 0o755))
+	for i := 0; i < len(files) && err == nil; i++ {
+		var content []byte
+		if content, err = root.ReadFile(files[i]); err == nil {
+			err = atomicfile.Write(filepath.Join(to, files[i]), content, 0o755)
+		}
+	}
+	if err != nil {
 		return "", reason.Errorf(reason.StateNotWritten, "writing %s: %w", to, err)
 	}
 	return digest, nil
@@ -150,47 +158,16 @@ func digestOf(file fs.File) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), errors.Join(err, file.Close())
 }
 
-// replaceCopy makes the directory to with files of another one. After a crash it has all of them, or does not exist.
-func replaceCopy(from fs.FS, files []string, to string) error {
-	if err := atomicfile.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-		return err
-	}
-	temporary, err := os.MkdirTemp(filepath.Dir(to), "new-*")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(temporary)
-	for _, name := range files {
-		if err := copyProgram(from, name, filepath.Join(temporary, name)); err != nil {
-			return err
-		}
-	}
-	err = errors.Join(os.Chmod(temporary, 0o755), atomicfile.SyncDir(temporary), os.RemoveAll(to))
-	if err == nil {
-		err = os.Rename(temporary, to)
-	}
-	return errors.Join(err, atomicfile.SyncDir(filepath.Dir(to)))
-}
-
-func copyProgram(from fs.FS, name, to string) error {
-	in, err := from.Open(name)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o755)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(out, in)
-	return errors.Join(err, out.Sync(), out.Close())
-}
-
 // useImages has plugins run from the copies with these digests, and removes all other copies. A plugin that still runs
 // from one keeps its file. The next driver tries again what cannot be removed.
-func useImages(images string, digests map[string]string) error {
+func useImages(volumes, images string, digests map[string]string) error {
 	for name, digest := range digests {
 		dir := filepath.Join(images, name)
+		if _, err := os.Stat(filepath.Join(dir, digest)); err != nil { // a driver in between has removed it
+			if _, err := copyImage(filepath.Join(volumes, name), dir); err != nil {
+				return err
+			}
+		}
 		link := filepath.Join(dir, "new-"+current)
 		err := errors.Join(atomicfile.Remove(link), os.Symlink(digest, link), os.Rename(link, filepath.Join(dir, current)), atomicfile.SyncDir(dir))
 		if err != nil {

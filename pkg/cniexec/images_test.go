@@ -127,6 +127,24 @@ func TestTwoVersions(t *testing.T) {
 	}
 }
 
+// TestDriversInTurn checks that a driver which has waited for longer than another finds its plugins, which that one has
+// removed.
+func TestDriversInTurn(t *testing.T) {
+	v := newVolumes(t)
+	v.put(t, "reference", map[string]string{"macvlan": "waits"})
+	waiting, err := v.copy("reference")
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := v
+	other.dir = t.TempDir()
+	other.put(t, "reference", map[string]string{"macvlan": "other"})
+	other.take(t, "reference")
+	if err := waiting(); err != nil || v.read("reference", "macvlan") != "waits" || v.copies("reference") != 2 {
+		t.Errorf("%v, %q of %d", err, v.read("reference", "macvlan"), v.copies("reference"))
+	}
+}
+
 // TestCopyIsWhole checks that a copy which a power cut has damaged is made again, and that what a crash has left goes.
 func TestCopyIsWhole(t *testing.T) {
 	v := newVolumes(t)
@@ -232,7 +250,7 @@ func TestPluginsOfAnImage(t *testing.T) {
 
 // TestDigestIsRemembered checks that a file's digest is computed once, and again after the file was replaced.
 func TestDigestIsRemembered(t *testing.T) {
-	d := digests{known: map[string]digested{}}
+	w := newWorld(t)
 	path := filepath.Join(t.TempDir(), "plugin")
 	write := func(content string) string {
 		t.Helper()
@@ -242,15 +260,19 @@ func TestDigestIsRemembered(t *testing.T) {
 		if err := os.Rename(path+".new", path); err != nil {
 			t.Fatal(err)
 		}
-		got, err := d.of(path)
+		got, err := w.digestOf(path)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return got
 	}
 	first := write("one")
-	d.known[path] = digested{d.known[path].info, "remembered"}
-	if got, _ := d.of(path); got != "remembered" {
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.digests.Store(path, digested{info, "remembered"})
+	if got, _ := w.digestOf(path); got != "remembered" {
 		t.Errorf("computed again: %s", got)
 	}
 	if second := write("two"); second == first || second == "remembered" {

@@ -58,14 +58,15 @@ type Runner struct {
 	isHost func(netns string) bool
 	// infoDir is the directory of device information, a path in the host.
 	infoDir string
-	digests digests
+	// digests has the digests of plugins' files, each a digested by the file's path.
+	digests sync.Map
 	// running is held for reading by operations on one sandbox, and for writing by GC,
 	// which concerns a whole network.
 	running sync.RWMutex
 }
 
-// ErrHostNetwork means that a plugin was to run in the host's network namespace.
-var ErrHostNetwork = reason.Errorf(reason.HostNetwork, "the sandbox has the host's network namespace, in which no plugin is run for a pod")
+// errHostNetwork means that a plugin was to run in the host's network namespace.
+var errHostNetwork = reason.Errorf(reason.HostNetwork, "the sandbox has the host's network namespace, in which no plugin is run for a pod")
 
 // New returns a Runner. It makes the cache directory.
 func New(o Options) (*Runner, error) {
@@ -84,7 +85,6 @@ func New(o Options) (*Runner, error) {
 		isHost:      o.IsHost,
 		otherCaches: otherCaches{hostRoot: o.HostRoot, foreign: []string{ofRuntime: o.RuntimeCache, ofMultus: o.MultusCache}},
 		infoDir:     infoDir,
-		digests:     digests{known: map[string]digested{}},
 	}, nil
 }
 
@@ -105,10 +105,10 @@ type Added struct {
 //
 // Add calls before, unless it is nil, while the first plugin's process starts, and waits
 // for it. If before fails, no plugin has received its configuration, and no Del is needed.
-// Add refuses the host's network namespace with ErrHostNetwork.
+// Add refuses the host's network namespace with errHostNetwork.
 func (r *Runner) Add(ctx context.Context, s attachment.Sandbox, a attachment.Attachment, before func() error) (Added, error) {
 	if r.isHost(s.NetNS) {
-		return Added{}, ErrHostNetwork
+		return Added{}, errHostNetwork
 	}
 	h := hold(before)
 	added, err := r.add(ctx, s, a, h)

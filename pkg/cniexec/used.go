@@ -7,35 +7,29 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 
 	securejoin "github.com/cyphar/filepath-securejoin"
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// digests remembers the digests of plugins' files, by their paths: a plugin may have tens of megabytes.
-type digests struct {
-	mu    sync.Mutex
-	known map[string]digested
-}
-
-// digested is a file as it was when its digest was computed.
+// digested is a file of a plugin as it was when its digest was computed.
 type digested struct {
-	info   fs.FileInfo
+	fs.FileInfo
 	digest string
 }
 
-// of returns the digest of a file, as it was computed if the file is the same one, of that size and time.
-func (d *digests) of(path string) (string, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+// digestOf returns the digest of a file, as it was computed if the file is the same one, of that size and time: a plugin
+// may have tens of megabytes.
+func (r *Runner) digestOf(path string) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return "", err
 	}
-	if k, is := d.known[path]; is && os.SameFile(k.info, info) && k.info.Size() == info.Size() && k.info.ModTime().Equal(info.ModTime()) {
-		return k.digest, nil
+	if k, known := r.digests.Load(path); known {
+		if k := k.(digested); os.SameFile(k.FileInfo, info) && k.Size() == info.Size() && k.ModTime().Equal(info.ModTime()) {
+			return k.digest, nil
+		}
 	}
 	file, err := os.Open(path)
 	if err != nil {
@@ -43,7 +37,7 @@ func (d *digests) of(path string) (string, error) {
 	}
 	digest, err := digestOf(file)
 	if err == nil {
-		d.known[path] = digested{info, digest}
+		r.digests.Store(path, digested{info, digest})
 	}
 	return digest, err
 }
@@ -61,7 +55,7 @@ func (r *Runner) used(conflist json.RawMessage) (out []string) {
 			if err != nil {
 				continue
 			}
-			digest, err := r.digests.of(inside)
+			digest, err := r.digestOf(inside)
 			file := filepath.Join("/", strings.TrimPrefix(inside, filepath.Clean(r.exec.root))) + "@sha256:" + digest
 			if err == nil && !slices.Contains(out, file) {
 				out = append(out, file)
