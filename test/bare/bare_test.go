@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -118,6 +119,10 @@ func TestPluginsOfImages(t *testing.T) {
 	programs := lab.Built("cni-plugins")
 	f.has("old", "lan", "10.89.0.", map[string]string{state + "reference/macvlan": programs + "/macvlan", state + "reference/host-local": programs + "/host-local"})
 	f.has("foreign", "one", "10.90.0.7/24", map[string]string{state + "reference/macvlan": programs + "/macvlan", state + "more/fixed": programs + "/static"})
+	out, err := f.Nadra(f.Ctx, "--kubeconfig", f.Cluster.Kubeconfig(), "doctor", "--probe", "-o", "table")
+	if err != nil || !regexp.MustCompile(`cni-plugins +ok +node-1 +has the \d plugins`).MatchString(out.Out) {
+		t.Errorf("doctor does not find the plugins of images: %v\n%s%s", err, out.Out, out.Err)
+	}
 	first := f.copies("reference")
 
 	f.Must(f.patchImage(next))
@@ -128,6 +133,17 @@ func TestPluginsOfImages(t *testing.T) {
 		t.Errorf("the update has changed a pod: %v\n%s", err, out)
 	}
 	f.has("new", "lan", "10.89.0.", map[string]string{state + "reference/macvlan": nextPrograms + "/macvlan"})
+	f.deletesWithTheNextDriver("old")
+}
+
+// deletesWithTheNextDriver deletes a pod while no driver runs. The next one runs its DELs.
+func (f *fixture) deletesWithTheNextDriver(pod string) {
+	f.Helper()
+	f.Kubectl("-n", "nadra", "patch", "daemonset/nadra-node", "--type=json", "-p", `[{"op":"add","path":"/spec/template/spec/nodeSelector","value":{"nobody":"here"}}]`)
+	f.Kubectl("-n", "nadra", "wait", "--for=delete", "pods", "--all", "--timeout=60s")
+	f.Kubectl("delete", "pod", pod, "--wait=false")
+	f.Must(patch(f.Ctx, f.Cluster, `[{"op":"remove","path":"/spec/template/spec/nodeSelector"}]`))
+	f.Kubectl("wait", "--for=delete", "pod/"+pod, "--timeout=90s")
 }
 
 // patchImage changes the image of the volume of the component cni-plugins.
