@@ -14,6 +14,7 @@ endif
 BIN     := $(CURDIR)/bin
 IMAGE   ?= localhost/nadra-node:dev
 CONTROLLER_IMAGE ?= localhost/nadra-controller:dev
+CNI_PLUGINS_IMAGE ?= localhost/nadra-cni-plugins:dev
 LDFLAGS := -s -w
 GO      := go
 TESTSUM  = $(TOOL) gotestsum --format
@@ -22,7 +23,7 @@ CLUSTER := $(BIN)/nadra-cluster
 # Tests that start a cluster, which needs root and some minutes.
 E2E     := -tags e2e
 
-.PHONY: help build core-parts unit race fuzz lint vulncheck image release release-check cluster-up cluster-down demo parts e2e e2e-node e2e-crio e2e-containerd-2.3 e2e-containerd-2.2 e2e-elsewhere e2e-ipv6 e2e-dual e2e-beside e2e-dropin e2e-core core core-faults e2e-emulated e2e-kubernetes e2e-ipam e2e-kubevirt e2e-autoscalers e2e-compose e2e-upgrade e2e-skew e2e-attacks conformance faults faults-newest-nri faults-crio monitoring bench test-vm test lanes test-long prune clean libc chromium mkdocs filesystems docs pictures FORCE
+.PHONY: help build core-parts unit race fuzz lint vulncheck image cni-plugins release release-check cluster-up cluster-down demo parts e2e e2e-node e2e-crio e2e-containerd-2.3 e2e-containerd-2.2 e2e-elsewhere e2e-ipv6 e2e-dual e2e-beside e2e-dropin e2e-core core core-faults e2e-emulated e2e-kubernetes e2e-ipam e2e-kubevirt e2e-autoscalers e2e-compose e2e-bare e2e-upgrade e2e-skew e2e-attacks conformance faults faults-newest-nri faults-crio monitoring bench test-vm test lanes test-long prune clean libc chromium mkdocs filesystems docs pictures FORCE
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -98,6 +99,12 @@ $(BIN)/nadra-node.tar: build
 # No program in it needs root, and the manifests do not run it as root.
 $(BIN)/nadra-controller.tar: $(BIN)/nadra-node.tar
 	$(BIN)/mkimage -o $@ -t $(CONTROLLER_IMAGE) -entrypoint /nadra-controller /nadra-controller=$(BIN)/nadra-controller
+
+cni-plugins: $(BIN)/nadra-cni-plugins.tar ## write the archive of the image with the reference CNI plugins, bin/nadra-cni-plugins.tar
+
+$(BIN)/nadra-cni-plugins.tar: $(BIN)/nadra-node.tar
+	$(GO) -C build/cni-plugins build -trimpath -buildvcs=false -ldflags='$(LDFLAGS)' -o $(BIN)/cni-plugins/ tool
+	$(BIN)/mkimage -o $@ -t $(CNI_PLUGINS_IMAGE) $(foreach p,$(shell sed -n 's|^	github.com/.*/plugins/.*/||p' build/cni-plugins/go.mod),/$(p)=$(BIN)/cni-plugins/$(p))
 
 # COMMIT is the commit of the release; by default Git's HEAD, and then the tree must be clean.
 # KEY is the file of a private key to sign with, FIPS140 Go's FIPS 140-3 module: docs/develop/releasing.md.
@@ -271,6 +278,9 @@ e2e-autoscalers: image ## one node beside the real Karpenter with its provider k
 e2e-compose: image ## one node: networks run on interfaces that another DRA driver allocates in the same claim
 	$(call on-clusters,./test/compose,,compose)
 
+e2e-bare: image $(BIN)/nadra-cni-plugins.tar ## one node with a read-only root and no CNI plugins for nadra: they are in an image
+	$(call on-clusters,./test/bare,,bare)
+
 # UPGRADE_MATRIX is a regular expression of the cells of TestAnyStepFails, such as 'disk full in adopt'; . is
 # all 90, which take an hour. The default is nine by UPGRADE_SEED, which is printed.
 e2e-skew: image ## one node: nadra is replaced by another version of nadra, and back, while pods come and go
@@ -335,7 +345,7 @@ parts: core-parts $(AIRGAP)/dist ## build what `make lanes` needs: also CRI-O an
 # the longest first. The lanes that only compute fill the gaps. A lane that fails stops
 # no other. CLUSTERS is how many clusters there are at a time.
 CLUSTERS ?= 3
-CLUSTER_LANES := test-vm e2e-upgrade e2e-node e2e-emulated e2e-beside faults e2e-ipam e2e-dropin e2e-crio conformance e2e-attacks e2e-skew faults-crio e2e-kubevirt e2e-autoscalers e2e-compose
+CLUSTER_LANES := test-vm e2e-upgrade e2e-node e2e-emulated e2e-beside faults e2e-ipam e2e-dropin e2e-crio conformance e2e-attacks e2e-skew faults-crio e2e-kubevirt e2e-autoscalers e2e-compose e2e-bare
 COMPUTE_LANES := release-check monitoring
 LANES = $(BIN)/run-lanes -logs $(BIN)/lanes -built '$(PARTS) $(AIRGAP)/dist'
 $(BIN)/run-lanes: FORCE

@@ -25,7 +25,11 @@ func (r *release) build() error {
 	}
 	for _, arch := range r.nodes {
 		for _, image := range images {
-			if err := r.compile(platform{"linux", arch}, image.programs...); err != nil {
+			compile := r.compile
+			if image.tools != "" {
+				compile = r.compileTools(image.tools)
+			}
+			if err := compile(platform{"linux", arch}, image.programs...); err != nil {
 				return err
 			}
 		}
@@ -34,13 +38,23 @@ func (r *release) build() error {
 }
 
 func (r *release) compile(p platform, programs ...string) error {
-	args := []string{
-		"-C", r.source, "build", "-trimpath", "-buildvcs=false", "-o", filepath.Join(r.work, p.String()) + "/",
-		"-ldflags=-s -w -X " + versionPackage + ".release=" + r.version + " -X " + versionPackage + ".commit=" + r.commit,
-	}
+	var packages []string
 	for _, name := range programs {
-		args = append(args, "./cmd/"+name)
+		packages = append(packages, "./cmd/"+name)
 	}
+	return r.goBuild(p, ".", " -X "+versionPackage+".release="+r.version+" -X "+versionPackage+".commit="+r.commit, packages...)
+}
+
+// compileTools returns a function that builds all tools of the module in build/NAME.
+func (r *release) compileTools(name string) func(platform, ...string) error {
+	return func(p platform, _ ...string) error { return r.goBuild(p, filepath.Join("build", name), "", "tool") }
+}
+
+// goBuild builds packages of a module in the source, with more flags of the linker.
+func (r *release) goBuild(p platform, module, flags string, packages ...string) error {
+	args := append([]string{
+		"-C", filepath.Join(r.source, module), "build", "-trimpath", "-buildvcs=false", "-o", filepath.Join(r.work, p.String()) + "/", "-ldflags=-s -w" + flags,
+	}, packages...)
 	return r.run([]string{"GOOS=" + p.os, "GOARCH=" + p.arch, "GOFIPS140=" + r.fips140()}, "go", args...)
 }
 
@@ -73,7 +87,9 @@ func (r *release) images() error {
 	for _, image := range images {
 		args := []string{
 			"-oci", "-arch", strings.Join(r.nodes, ","), "-o", filepath.Join(r.out, image.name+".oci.tar"), "-t", r.image(image.name),
-			"-entrypoint", "/" + image.programs[0],
+		}
+		if image.tools == "" {
+			args = append(args, "-entrypoint", "/"+image.programs[0])
 		}
 		for _, name := range image.programs {
 			args = append(args, "/"+name+"="+filepath.Join(r.work, "linux_{arch}", name))

@@ -61,13 +61,19 @@ type release struct {
 	log io.Writer
 }
 
-// images are those released, with the programs in each; the first is run.
+// images are those released, with the programs in each; the first is run. Those with tools have all tools of build/NAME's
+// module, none of which is run.
 var images = []struct {
 	name     string
 	programs []string
+	tools    string
 }{
-	{"nadra-node", []string{"nadra-node", "nadra-gate"}},
-	{"nadra-controller", []string{"nadra-controller"}},
+	{"nadra-node", []string{"nadra-node", "nadra-gate"}, ""},
+	{"nadra-controller", []string{"nadra-controller"}, ""},
+	{"nadra-cni-plugins", []string{
+		"bandwidth", "bridge", "dhcp", "dummy", "firewall", "host-device", "host-local", "ipvlan", "loopback", "macvlan", "portmap", "ptp", "sbr", "static",
+		"tap", "tuning", "vlan", "vrf",
+	}, "cni-plugins"},
 }
 
 func newRelease() *release {

@@ -37,7 +37,7 @@ func (r *release) withImages(name string, text []byte) ([]byte, error) {
 // overlays are rendered, for kubectl apply -f: the modes, and modes with components.
 var overlays = []string{
 	"manifests/beside-multus", "manifests/driver-only", "manifests/drop-in",
-	"build/release/overlays/drop-in-cert-manager", "build/release/overlays/openshift",
+	"build/release/overlays/drop-in-cert-manager", "build/release/overlays/drop-in-cni-plugins", "build/release/overlays/openshift",
 }
 
 func (r *release) manifests() error {

@@ -29,7 +29,11 @@ func (r *release) sbom(name string, p platform, programs ...string) error {
 		}
 		std := part("std", strings.TrimPrefix(info.GoVersion, "go"), "")
 		parts[std.BOMRef] = std
-		for _, m := range info.Deps {
+		modules := info.Deps
+		if info.Main.Sum != "" { // a tool of another module than nadra's
+			modules = append(modules, &info.Main)
+		}
+		for _, m := range modules {
 			one := module(m)
 			parts[one.BOMRef] = one
 		}

@@ -3,10 +3,10 @@ package main
 import (
 	"context"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/nadra-dev/nadra/internal/nodecmd"
+	"github.com/nadra-dev/nadra/pkg/cniexec"
 )
 
 func parseCleanup(args []string) (nodecmd.CleanupOptions, error) {
@@ -18,7 +18,7 @@ func parseCleanup(args []string) (nodecmd.CleanupOptions, error) {
 	fs.StringVar(&o.StateDir, "state-dir", "/var/lib/nadra", "directory of nadra's state, in the host")
 	fs.StringVar(&o.RuntimeDir, "runtime-cni-dir", "/var/lib/cni", "directory of the container runtime's CNI cache, in the host")
 	fs.StringVar(&o.MultusDir, "multus-cni-dir", "/var/lib/cni/multus", "Multus' cniDir, in the host")
-	fs.StringVar(&bins, "cni-bin-dirs", "/opt/cni/bin", "comma-separated directories of CNI plugins, in the host")
+	addBinDirs(fs, &bins)
 	fs.StringVar(&leases, "host-local-dirs", "/var/lib/cni/networks", "comma-separated directories in which host-local has a directory for each network, in the host")
 	fs.StringVar(&dirs, "network-dirs", "", "comma-separated dataDirs of host-local in NetworkAttachmentDefinitions, in the host")
 	fs.DurationVar(&o.OlderThan, "older-than", 10*time.Minute, "age below which nothing is reported")
@@ -28,7 +28,11 @@ func parseCleanup(args []string) (nodecmd.CleanupOptions, error) {
 	if err := parseFlags(fs, args); err != nil {
 		return o, err
 	}
-	o.BinDirs, o.LeaseDirs, o.NetworkDirs = strings.Split(bins, ","), splitList(leases), splitList(dirs)
+	var err error
+	if o.BinDirs, _, err = cniexec.BinDirs(bins, o.StateDir); err != nil {
+		return o, err
+	}
+	o.LeaseDirs, o.NetworkDirs = splitList(leases), splitList(dirs)
 	root := o.Root
 	o.Ready = func() error { return mountProc(root) } // hides the host's processes from everything that follows
 	return o, nil

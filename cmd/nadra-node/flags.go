@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"errors"
+	"flag"
 	"fmt"
 	"net"
 	"path"
@@ -15,6 +16,7 @@ import (
 	"github.com/nadra-dev/nadra/internal/version"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/cniexec"
 	"github.com/nadra-dev/nadra/pkg/driver"
 )
 
@@ -61,7 +63,7 @@ func parse(args []string) (options, error) {
 	fs.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file; empty in a pod")
 	fs.StringVar(&o.HostRoot, "host-root", "/", "the host's root directory, which CNI plugins run in")
 	fs.StringVar(&o.StateDir, "state-dir", "/var/lib/nadra", "directory of the state, which must survive restarts and reboots")
-	fs.StringVar(&o.binDirs, "cni-bin-dirs", "/opt/cni/bin", "comma-separated directories of CNI plugins, in the host")
+	addBinDirs(fs, &o.binDirs)
 	fs.StringVar(&o.CNIConfDir, "cni-conf-dir", "/etc/cni/net.d", "directory of the default network's configuration, in the host")
 	fs.StringVar(&o.NADConfDir, "nad-conf-dir", "/etc/cni/multus/net.d", "directory of CNI configurations for NADs without spec.config, in the host; Multus' confDir")
 	fs.StringVar(&o.MultusDir, "multus-cni-dir", "/var/lib/cni/multus", "directory in which Multus keeps what it has attached, in the host; Multus' cniDir. The driver adopts it while the node is nadra's by its label and the runtime does not call Multus, and releases nothing that Multus has")
@@ -91,7 +93,10 @@ func parse(args []string) (options, error) {
 	if err := parseArgs(fs, args); err != nil {
 		return o, err
 	}
-	o.CNIBinDirs = strings.Split(o.binDirs, ",")
+	var err error
+	if o.CNIBinDirs, o.CNIImages, err = cniexec.BinDirs(o.binDirs, o.StateDir); err != nil {
+		return o, err
+	}
 	o.Isolation.Global = splitList(o.globalNamespaces)
 	if err := o.check(); err != nil {
 		return o, err
@@ -99,6 +104,11 @@ func parse(args []string) (options, error) {
 	o.Ownership = o.ownership()
 	o.Hardware = o.hardware()
 	return o, nil
+}
+
+// addBinDirs adds the flag of the directories of plugins, which cniexec.BinDirs reads.
+func addBinDirs(fs *flag.FlagSet, value *string) {
+	fs.StringVar(value, "cni-bin-dirs", "/opt/cni/bin", "comma-separated directories of CNI plugins, in the host, in the order of the search; image:NAME stands for the image volume at /cni-images/NAME of the driver's pod")
 }
 
 // ownership returns what --owned-nodes, --unclaimed and --exempt-pods ask for.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -111,6 +112,33 @@ func TestProbeFlags(t *testing.T) {
 
 // TestProbeWritesALine checks that the report is one line, which kubectl nadra finds in the
 // pod's log.
+// TestImagesOfPlugins checks that driver, probe and cleanup look for the plugins of an image in one place.
+func TestImagesOfPlugins(t *testing.T) {
+	args := strings.Fields("--cni-bin-dirs=/c,image:a --state-dir=/s")
+	o, err := parse(append(args, "--node-name=n"))
+	want := []string{"/c", "/s/images/a/current"}
+	if err != nil || !slices.Equal(o.CNIBinDirs, want) || !slices.Equal(o.CNIImages, []string{"a"}) {
+		t.Errorf("driver: %q of %q, %v", o.CNIBinDirs, o.CNIImages, err)
+	}
+	probe, err := parseProbe(args)
+	if err != nil || !slices.Equal(probe.host.BinDirs, want) {
+		t.Errorf("probe: %q, %v", probe.host.BinDirs, err)
+	}
+	cleanup, err := parseCleanup(args)
+	if err != nil || !slices.Equal(cleanup.BinDirs, want) {
+		t.Errorf("cleanup: %q, %v", cleanup.BinDirs, err)
+	}
+	for _, parses := range []func() error{
+		func() error { _, err := parse([]string{"--node-name=n", "--cni-bin-dirs=image:A"}); return err },
+		func() error { _, err := parseProbe([]string{"--cni-bin-dirs=image:A"}); return err },
+		func() error { _, err := parseCleanup([]string{"--cni-bin-dirs=image:A"}); return err },
+	} {
+		if err := parses(); err == nil || !strings.Contains(err.Error(), `"image:A"`) {
+			t.Errorf("a name that no volume can have: %v", err)
+		}
+	}
+}
+
 func TestProbeWritesALine(t *testing.T) {
 	var out strings.Builder
 	if err := runProbe(t.Context(), []string{"--host-root=" + t.TempDir()}, &out); err != nil {

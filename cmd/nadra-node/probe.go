@@ -9,6 +9,7 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/nodecmd"
 	"github.com/nadra-dev/nadra/internal/probe"
+	"github.com/nadra-dev/nadra/pkg/cniexec"
 )
 
 // probeOptions are the flags of the probe.
@@ -27,14 +28,19 @@ func parseProbe(args []string) (probeOptions, error) {
 	fs.StringVar(&o.host.Root, "host-root", "/", "the host's root directory")
 	fs.StringVar(&o.host.NRISocket, "nri-socket", "/var/run/nri/nri.sock", "NRI socket of the container runtime, in the host")
 	fs.StringVar(&cdi, "cdi-dirs", "/etc/cdi,/var/run/cdi", "comma-separated directories of CDI specs, in the host")
-	fs.StringVar(&bins, "cni-bin-dirs", "/opt/cni/bin", "comma-separated directories of CNI plugins, in the host")
+	state := fs.String("state-dir", "/var/lib/nadra", "directory of nadra's state, in the host")
+	addBinDirs(fs, &bins)
 	fs.StringVar(&confs, "cni-conf-dirs", "/etc/cni/net.d,/etc/cni/multus/net.d", "comma-separated directories of CNI configurations, in the host")
 	fs.BoolVar(&o.pods, "pods", false, "report the network namespaces of the node's pods instead; needs SYS_ADMIN and SYS_PTRACE")
 	fs.StringVar(&uids, "pod-uids", "", "comma-separated UIDs of the pods to report (default all)")
 	if err := parseFlags(fs, args); err != nil {
 		return o, err
 	}
-	o.host.CDIDirs, o.host.BinDirs, o.host.ConfDirs = strings.Split(cdi, ","), strings.Split(bins, ","), strings.Split(confs, ",")
+	var err error
+	if o.host.BinDirs, _, err = cniexec.BinDirs(bins, *state); err != nil {
+		return o, err
+	}
+	o.host.CDIDirs, o.host.ConfDirs = strings.Split(cdi, ","), strings.Split(confs, ",")
 	o.uids = splitList(uids)
 	return o, nil
 }

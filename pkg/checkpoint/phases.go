@@ -73,6 +73,8 @@ type Added struct {
 	// StatusStored becomes the record's field: true if containers do not wait for the
 	// pod's network-status.
 	StatusStored bool
+	// Plugins are the files that ran.
+	Plugins []string
 }
 
 // MarkAttached records the results of ADDs. The change is on disk soon after: if it is
@@ -88,7 +90,7 @@ func (s *Store) MarkAttached(added ...Added) error {
 			return fmt.Errorf("%s is %s, not Attaching", r.Key(), r.Phase)
 		}
 		a := results[r.Key()]
-		r.Phase, r.Result, r.DeviceInfo, r.StatusStored = Attached, a.Result, a.DeviceInfo, a.StatusStored
+		r.Phase, r.Result, r.DeviceInfo, r.StatusStored, r.Plugins = Attached, a.Result, a.DeviceInfo, a.StatusStored, a.Plugins
 		return nil
 	})
 }

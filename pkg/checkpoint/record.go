@@ -65,6 +65,8 @@ type Record struct {
 	// DeviceInfo is the plugins' device information, in the form of the device
 	// information specification (behaviour A5-65).
 	DeviceInfo json.RawMessage `json:"deviceInfo,omitempty"`
+	// Plugins are the files that ADD has run, and those of IPAM plugins, as PATH@sha256:DIGEST.
+	Plugins []string `json:"plugins,omitempty"`
 	// Adopted is set if Multus made the attachment, or if nadra made it and hands it over to
 	// Multus. Multus may have deleted it since, if the node was given back.
 	Adopted bool `json:"adopted,omitempty"`

@@ -43,7 +43,7 @@ func (r *Runner) Status(ctx context.Context, conflist json.RawMessage) error {
 // version. libcni's cache is not used.
 func (r *Runner) Check(ctx context.Context, s attachment.Sandbox, a attachment.Attachment, result json.RawMessage) (unchecked []string, err error) {
 	if r.isHost(s.NetNS) {
-		return nil, ErrHostNetwork
+		return nil, errHostNetwork
 	}
 	list, err := libcni.NetworkConfFromBytes(a.Conflist)
 	if err != nil {

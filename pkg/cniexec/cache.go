@@ -112,7 +112,7 @@ func readCache(dir, prefix string) ([]CacheEntry, error) {
 		if !strings.HasPrefix(e.Name(), prefix) {
 			continue
 		}
-		c, err := ReadCacheEntry(filepath.Join(dir, e.Name()))
+		c, err := readCacheEntry(filepath.Join(dir, e.Name()))
 		switch {
 		case err == nil:
 			all = append(all, c)
@@ -123,8 +123,8 @@ func readCache(dir, prefix string) ([]CacheEntry, error) {
 	return all, errors.Join(errs...)
 }
 
-// ReadCacheEntry reads one file of a cache.
-func ReadCacheEntry(path string) (CacheEntry, error) {
+// readCacheEntry reads one file of a cache.
+func readCacheEntry(path string) (CacheEntry, error) {
 	data, err := atomicfile.Read(path, maxCacheFile)
 	if err != nil {
 		return CacheEntry{}, fmt.Errorf("reading a cached CNI result: %w", err)

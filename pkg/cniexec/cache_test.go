@@ -28,7 +28,7 @@ func TestEntryOf(t *testing.T) {
 	}
 	want := EntryOf(sandbox, a, raw)
 	path := filepath.Join(w.results(), want.Name())
-	got, err := ReadCacheEntry(path)
+	got, err := readCacheEntry(path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -69,7 +69,7 @@ func (o otherCaches) each(match func(name string) bool, do func(file string, c C
 			if !match(e.Name()) {
 				continue
 			}
-			c, err := ReadCacheEntry(filepath.Join(inside, e.Name()))
+			c, err := readCacheEntry(filepath.Join(inside, e.Name()))
 			if errors.Is(err, fs.ErrNotExist) { // a DEL has removed it just now
 				continue
 			}

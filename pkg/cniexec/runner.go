@@ -58,13 +58,15 @@ type Runner struct {
 	isHost func(netns string) bool
 	// infoDir is the directory of device information, a path in the host.
 	infoDir string
+	// digests has the digests of plugins' files, each a digested by the file's path.
+	digests sync.Map
 	// running is held for reading by operations on one sandbox, and for writing by GC,
 	// which concerns a whole network.
 	running sync.RWMutex
 }
 
-// ErrHostNetwork means that a plugin was to run in the host's network namespace.
-var ErrHostNetwork = reason.Errorf(reason.HostNetwork, "the sandbox has the host's network namespace, in which no plugin is run for a pod")
+// errHostNetwork means that a plugin was to run in the host's network namespace.
+var errHostNetwork = reason.Errorf(reason.HostNetwork, "the sandbox has the host's network namespace, in which no plugin is run for a pod")
 
 // New returns a Runner. It makes the cache directory.
 func New(o Options) (*Runner, error) {
@@ -93,6 +95,8 @@ type Added struct {
 	// Allocated is the time at which the chain's first plugin ended. Its IPAM plugin has given
 	// the addresses by then; the rest of the chain may take long.
 	Allocated time.Time
+	// Plugins are the files that ran, and those of IPAM plugins, as PATH@sha256:DIGEST.
+	Plugins []string
 }
 
 // Add runs the chain with ADD. If it fails, plugins may have left something behind: the caller must call
@@ -101,10 +105,10 @@ type Added struct {
 //
 // Add calls before, unless it is nil, while the first plugin's process starts, and waits
 // for it. If before fails, no plugin has received its configuration, and no Del is needed.
-// Add refuses the host's network namespace with ErrHostNetwork.
+// Add refuses the host's network namespace with errHostNetwork.
 func (r *Runner) Add(ctx context.Context, s attachment.Sandbox, a attachment.Attachment, before func() error) (Added, error) {
 	if r.isHost(s.NetNS) {
-		return Added{}, ErrHostNetwork
+		return Added{}, errHostNetwork
 	}
 	h := hold(before)
 	added, err := r.add(ctx, s, a, h)
@@ -143,7 +147,7 @@ func (r *Runner) add(ctx context.Context, s attachment.Sandbox, a attachment.Att
 	if err != nil {
 		return Added{}, fmt.Errorf("converting the result of version %s: %w", res.Version(), err)
 	}
-	return Added{Result: out, Allocated: allocated}, nil
+	return Added{Result: out, Allocated: allocated, Plugins: r.used(a.Conflist)}, nil
 }
 
 // Del runs the chain in reverse with DEL. It may be repeated, also for an attachment whose
@@ -325,7 +329,7 @@ func (e *hostExec) FindInPath(plugin string, dirs []string) (string, error) {
 		if err != nil {
 			continue
 		}
-		if fi, err := os.Stat(p); err == nil && fi.Mode().IsRegular() && fi.Mode().Perm()&0o111 != 0 {
+		if fi, err := os.Stat(p); err == nil && isProgram(fi) {
 			return filepath.Join(dir, plugin), nil
 		}
 	}

@@ -522,10 +522,10 @@ func TestPluginsDoNotGetTheHostsNamespace(t *testing.T) {
 	w := newWorld(t)
 	w.isHost = func(path string) bool { return path == sandbox.NetNS }
 	w.plugin(t, "p", `cat >/dev/null; echo "$CNI_COMMAND netns=$CNI_NETNS" >>$DIR/log`)
-	if _, err := w.Add(t.Context(), sandbox, conflist("p"), nil); !errors.Is(err, ErrHostNetwork) {
+	if _, err := w.Add(t.Context(), sandbox, conflist("p"), nil); !errors.Is(err, errHostNetwork) {
 		t.Errorf("ADD: %v", err)
 	}
-	if _, err := w.Check(t.Context(), sandbox, conflist("p"), json.RawMessage(`{"cniVersion":"1.0.0"}`)); !errors.Is(err, ErrHostNetwork) {
+	if _, err := w.Check(t.Context(), sandbox, conflist("p"), json.RawMessage(`{"cniVersion":"1.0.0"}`)); !errors.Is(err, errHostNetwork) {
 		t.Errorf("CHECK: %v", err)
 	}
 	if err := w.Del(t.Context(), sandbox, conflist("p"), nil); err != nil {

@@ -21,7 +21,7 @@ func RuntimeEntry(dir, sandboxID string) (*CacheEntry, error) {
 	if err != nil || len(files) != 1 {
 		return nil, err
 	}
-	entry, err := ReadCacheEntry(files[0])
+	entry, err := readCacheEntry(files[0])
 	if err != nil {
 		return nil, err
 	}

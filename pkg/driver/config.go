@@ -36,6 +36,8 @@ type Config struct {
 	StateDir string
 	// CNIBinDirs are searched for plugins. They are paths in the host.
 	CNIBinDirs []string
+	// CNIImages are the names of the image volumes whose plugins some of CNIBinDirs have. It may be empty.
+	CNIImages []string
 	// CNIConfDir is where the runtime finds the default network, a path in the host.
 	CNIConfDir string
 	// NADConfDir has the configurations of NADs that have none, a path in the host.

@@ -47,6 +47,9 @@ type environment struct {
 	watch         *podWatch
 	// references returns what the containers of a pod with these claims reference.
 	references func(context.Context, attachment.PodRef, []*resourceapi.ResourceClaim) (*podReferences, error)
+	// useImages has plugins run from the copies of image volumes that this driver has made. The state directory is
+	// then this driver's.
+	useImages func() error
 	// drain is drainTime, and registrationWait the constant of that name. Both are shorter in tests.
 	drain, registrationWait time.Duration
 }
@@ -85,6 +88,10 @@ func openEnvironment(ctx context.Context, cfg Config, clients Clients) (*environ
 	if err != nil {
 		return nil, err
 	}
+	useImages, err := cniexec.CopyImages(cfg.HostRoot, cfg.StateDir, cfg.CNIImages)
+	if err != nil {
+		return nil, err
+	}
 	nads, err := publish.NewNADWatch(clients.NADs)
 	if err != nil {
 		return nil, err
@@ -107,6 +114,6 @@ func openEnvironment(ctx context.Context, cfg Config, clients Clients) (*environ
 			return hwdevices.PluginDevicesOf(ctx, cfg.Hardware.PodResources, pod.Namespace, pod.Name)
 		},
 		nads: nads, links: publish.NewHostLinks(filepath.Join(cfg.HostRoot, "sys")), events: events.NewRecorder(ctx, cfg.NodeName),
-		watch: watch, references: watch.references, drain: drainTime, registrationWait: registrationWait,
+		watch: watch, references: watch.references, useImages: useImages, drain: drainTime, registrationWait: registrationWait,
 	}, nil
 }

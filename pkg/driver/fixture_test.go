@@ -131,7 +131,8 @@ func newDriverWith(t *testing.T, s setup, nads ...*nadv1.NetworkAttachmentDefini
 		t.Fatal(err)
 	}
 	env := &environment{
-		store: store, plugins: k, netns: k, defaultNetwork: drivertest.CBR0, isHost: nowhere, pluginDevices: noPluginDevices,
+		useImages: func() error { return nil },
+		store:     store, plugins: k, netns: k, defaultNetwork: drivertest.CBR0, isHost: nowhere, pluginDevices: noPluginDevices,
 		nads: newNADCache(t, nads...), links: lan0{}, events: events.NewFake("node-1"),
 		watch: watch, references: noReferences, drain: drainTime, registrationWait: registrationWait,
 	}

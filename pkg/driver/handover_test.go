@@ -187,6 +187,16 @@ func TestBesideDriverThatCannotHandOver(t *testing.T) {
 	}
 }
 
+// TestDriverUsesItsImages checks that a driver changes to its images' plugins when it begins, and does not serve if it
+// cannot.
+func TestDriverUsesItsImages(t *testing.T) {
+	full := errors.New("no space left on device")
+	d := newDriverWith(t, setup{env: func(e *environment) { e.useImages = func() error { return full } }})
+	if err := d.begin(t.Context(), func(func() error) { t.Error("it serves") }); !errors.Is(err, full) {
+		t.Errorf("begin: %v", err)
+	}
+}
+
 // TestBrokenSuccessor starts a driver that cannot begin beside another, and starts it again and again, as the
 // kubelet does. The other one serves pods all the time, over one connection to the runtime.
 func TestBrokenSuccessor(t *testing.T) {

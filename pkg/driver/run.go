@@ -110,6 +110,9 @@ func (d *Driver) begin(ctx context.Context, start func(func() error)) error {
 	if err != nil {
 		return fmt.Errorf("opening the state in %s: %w", d.cfg.StateDir, err)
 	}
+	if err := d.useImages(); err != nil {
+		return err
+	}
 	d.jobs.trust()
 	d.sweeper.leftovers.Store(&leftovers{damaged: len(damaged)})
 	for _, file := range damaged {

@@ -129,6 +129,7 @@ func TestChartIsTheOverlay(t *testing.T) {
 		"../test/chart/testdata/default-networks":        {"controller": values{"defaultNetworks": []any{"infra/lan"}}},
 		"../test/chart/testdata/beside-multus-options":   {"mode": "beside-multus", "controller": values{"certManager": true, "defaultNetworks": []any{"infra/lan"}}},
 		"../build/release/overlays/drop-in-cert-manager": {"controller": values{"certManager": true}},
+		"../build/release/overlays/drop-in-cni-plugins":  {"node": values{"cniImages": []any{values{"name": "reference", "image": "localhost/nadra-cni-plugins:dev"}}}},
 		"../build/release/overlays/openshift":            {"mode": "beside-multus", "openshift": true},
 		"beside-multus":                                  {"mode": "beside-multus"},
 		"driver-only":                                    {"mode": "driver-only"},

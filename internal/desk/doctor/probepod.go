@@ -35,6 +35,7 @@ func (p Probe) args(nadra *Nadra) []string {
 		"--host-root=" + nodepod.HostRoot,
 		"--nri-socket=" + nadra.Flag("nri-socket", "/var/run/nri/nri.sock"),
 		"--cdi-dirs=" + strings.Join(cdi, ","),
+		"--state-dir=" + nadra.Flag("state-dir", "/var/lib/nadra"),
 		"--cni-bin-dirs=" + cmp.Or(p.BinDirs, nadra.Flag("cni-bin-dirs", "/opt/cni/bin")),
 		"--cni-conf-dirs=" + strings.Join(confs, ","),
 	}

@@ -1,14 +1,17 @@
 package inspect
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
@@ -126,7 +129,17 @@ func describe(w want) string {
 	if d.HardwareAddress != "" {
 		out += fmt.Sprintf(" (%s)", d.HardwareAddress)
 	}
-	return out
+	return out + pluginsOf(w.status)
+}
+
+// pluginsOf lists the files of plugins that have attached a network, for the detail of a step.
+func pluginsOf(s *resourceapi.AllocatedDeviceStatus) string {
+	var data map[string]json.RawMessage
+	var files []string
+	if s.Data == nil || json.Unmarshal(s.Data.Raw, &data) != nil || json.Unmarshal(data[v1alpha1.PluginsData], &files) != nil {
+		return ""
+	}
+	return " by " + strings.Join(files, ", ")
 }
 
 // attachmentByEvents explains an attachment that the claim's status does not mention yet.

@@ -41,6 +41,10 @@ const (
 // from the pod; any other value is the webhook's record of the networks that it has added.
 const DefaultNetworksKey = "nadra.dev/default-networks"
 
+// PluginsData is the field of an attached device's data in a claim's status with the files of plugins that ran, each
+// PATH@sha256:DIGEST.
+const PluginsData = "nadraPlugins"
+
 // DefaultNetworksNone is the value of DefaultNetworksKey for no default networks.
 const DefaultNetworksNone = "none"
 

@@ -10,8 +10,8 @@ import (
 	"github.com/nadra-dev/nadra/internal/truncate"
 )
 
-// MaxAttribute is the API's limit for a string attribute, in bytes.
-const MaxAttribute = resourceapi.DeviceAttributeMaxValueLength
+// maxAttribute is the API's limit for a string attribute, in bytes.
+const maxAttribute = resourceapi.DeviceAttributeMaxValueLength
 
 // AttrInstance is the attribute with the number of a copy, if devices cannot be shared. It is in the
 // driver's domain.
@@ -19,7 +19,7 @@ const AttrInstance = "instance"
 
 // String returns a string attribute. It truncates what the API does not accept.
 func String(s string) resourceapi.DeviceAttribute {
-	s = truncate.Text(s, MaxAttribute)
+	s = truncate.Text(s, maxAttribute)
 	return resourceapi.DeviceAttribute{StringValue: &s}
 }
 

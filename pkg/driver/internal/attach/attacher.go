@@ -325,7 +325,7 @@ func (a *Attacher) add(ctx context.Context, sandbox attachment.Sandbox, r checkp
 		return one, allocated, fmt.Errorf("adding network %s as %s: %w", at.Network, at.Interface, err)
 	}
 	// The API server, which stores network-status, may need the static pod.
-	one = checkpoint.Added{Key: r.Key(), Result: raw, DeviceInfo: a.deviceInfo(ctx, sandbox, r), StatusStored: r.Static}
+	one = checkpoint.Added{Key: r.Key(), Result: raw, DeviceInfo: a.deviceInfo(ctx, sandbox, r), StatusStored: r.Static, Plugins: made.Plugins}
 	return one, made.Allocated, nil
 }
 

@@ -80,6 +80,24 @@ func TestAttachInOrderAndDetachInReverse(t *testing.T) {
 	}
 }
 
+// TestRecordHasThePlugins checks that the record of an attachment names what ran, and forgets it with the attachment.
+func TestRecordHasThePlugins(t *testing.T) {
+	a, _ := newAttacher(t)
+	drivertest.PrepareWeb(t, a.Store, []string{"net1"})
+	if err := attachOnce(t, a, drivertest.SandboxNo(1)); err != nil {
+		t.Fatal(err)
+	}
+	if got := a.Store.ForPod(drivertest.Web.UID)[0].Plugins; len(got) != 1 || got[0] != "/opt/cni/bin/plugin@sha256:0" {
+		t.Errorf("attached: %q", got)
+	}
+	if err := a.Detach(t.Context(), drivertest.Web.UID, func(checkpoint.Record) bool { return true }); err != nil {
+		t.Fatal(err)
+	}
+	if got := a.Store.ForPod(drivertest.Web.UID)[0].Plugins; got != nil {
+		t.Errorf("detached: %q", got)
+	}
+}
+
 // TestAttachAwaitsTheInterfaceInThePod checks a network on an interface that another driver moves into the pod, by its
 // own hook at the same time.
 func TestAttachAwaitsTheInterfaceInThePod(t *testing.T) {

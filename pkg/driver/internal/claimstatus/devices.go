@@ -3,6 +3,7 @@ package claimstatus
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/truncate"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/cniexec"
@@ -35,6 +37,7 @@ type Device struct {
 	Reason, Message       string
 	Interface             string
 	Result                json.RawMessage // the CNI result; empty unless attached
+	Plugins               []string        // the files of plugins that made it
 	// KeepCheckFailed leaves a CheckFailed condition alone that is there already.
 	KeepCheckFailed bool
 }
@@ -48,7 +51,7 @@ func Attached(r checkpoint.Record) Device {
 		return d
 	}
 	d.Message = fmt.Sprintf("network %s is attached as %s", r.Attachment.Network, r.Attachment.Interface)
-	d.Interface, d.Result = r.Attachment.Interface, r.Result
+	d.Interface, d.Result, d.Plugins = r.Attachment.Interface, r.Result, r.Plugins
 	return d
 }
 
@@ -151,31 +154,37 @@ func (d Device) apply(driver, node string, now time.Time) *resourceac.AllocatedD
 		}
 		out.WithNetworkData(network)
 	}
-	data, isOwn := d.Result, strings.HasPrefix(d.Pool, node+"/")
-	if !isOwn {
-		data = withNode(data, node)
+	own := map[string]any{}
+	if !strings.HasPrefix(d.Pool, node+"/") {
+		// The name of a device that nodes share does not tell on which node the claim has it, and the policy
+		// nadra-claim-status keeps the drivers of other nodes from it.
+		own["node"] = node
 	}
-	if len(data) > maxData && !isOwn {
-		data = withNode(nil, node)
+	if len(d.Plugins) > 0 {
+		own[v1alpha1.PluginsData] = d.Plugins
 	}
-	if len(data) > 0 && len(data) <= maxData {
-		out.WithData(runtime.RawExtension{Raw: data})
+	for _, data := range []json.RawMessage{with(d.Result, own), with(nil, own)} {
+		if len(data) > 0 && len(data) <= maxData {
+			return out.WithData(runtime.RawExtension{Raw: data})
+		}
 	}
 	return out
 }
 
-// withNode adds the node to the data of a device that nodes share: its name does not tell on which node the claim has
-// it, and the policy nadra-claim-status keeps the drivers of other nodes from it.
-func withNode(data json.RawMessage, node string) json.RawMessage {
-	fields := map[string]json.RawMessage{}
-	if len(data) > 0 && json.Unmarshal(data, &fields) != nil {
-		return data
+// with adds fields of nadra to a CNI result. It returns a result that is no object as it is.
+func with(result json.RawMessage, own map[string]any) json.RawMessage {
+	if len(own) == 0 {
+		return result
 	}
-	fields["node"], _ = json.Marshal(node) // never fails
-	out, err := json.Marshal(fields)
-	if err != nil {
-		return data
+	var fields map[string]json.RawMessage
+	if len(result) > 0 && json.Unmarshal(result, &fields) != nil {
+		return result
 	}
+	all := maps.Clone(own)
+	for key, value := range fields {
+		all[key] = value
+	}
+	out, _ := json.Marshal(all) // never fails
 	return out
 }
 

@@ -59,9 +59,35 @@ func TestDeviceStatusKeepsTheLimits(t *testing.T) {
 		ips = append(ips, fmt.Sprintf(`{"address":"10.1.0.%d/24"}`, i))
 	}
 	big := `{"cniVersion":"1.1.0","ips":[` + strings.Join(ips, ",") + `],"dns":{"domain":"` + strings.Repeat("x", maxData) + `"}}`
-	got := asDevice(t, Attached(drivertest.Attached("net1", big)))
+	r := drivertest.Attached("net1", big)
+	got := asDevice(t, Attached(r))
 	if len(got.NetworkData.IPs) > maxIPs || got.Data != nil {
 		t.Errorf("%d addresses, data %v", len(got.NetworkData.IPs), got.Data != nil)
+	}
+	r.Plugins = []string{"/opt/cni/bin/bridge@sha256:0"}
+	if got := asDevice(t, Attached(r)); got.Data == nil || string(got.Data.Raw) != `{"nadraPlugins":["/opt/cni/bin/bridge@sha256:0"]}` {
+		t.Errorf("data without room for the result: %v", got.Data)
+	}
+	r.Plugins = []string{strings.Repeat("x", maxData)}
+	if got := asDevice(t, Attached(r)); got.Data != nil {
+		t.Errorf("%d bytes of data", len(got.Data.Raw))
+	}
+}
+
+// TestDeviceStatusHasThePlugins checks that the data of a device has the plugins' files beside the result, which stays
+// as it is, and beside the node of a device that nodes share.
+func TestDeviceStatusHasThePlugins(t *testing.T) {
+	r := drivertest.Attached("net1", `{"cniVersion":"1.1.0","ips":[{"address":"10.1.0.5/24"}],"big":12345678901234567890}`)
+	r.Plugins = []string{"/opt/cni/bin/bridge@sha256:0", "/opt/cni/bin/host-local@sha256:1"}
+	const plugins = `"nadraPlugins":["/opt/cni/bin/bridge@sha256:0","/opt/cni/bin/host-local@sha256:1"]`
+	want := `{"big":12345678901234567890,"cniVersion":"1.1.0","ips":[{"address":"10.1.0.5/24"}],` + plugins
+	if got := asDevice(t, Attached(r)); got.Data == nil || string(got.Data.Raw) != want+"}" {
+		t.Errorf("of the node: %v", got.Data)
+	}
+	shared := Attached(r)
+	shared.Pool = "shared"
+	if got := shared.apply("net.nadra.dev", "node-1", time.Unix(0, 0)).Data; got == nil || string(got.Raw) != want+`,"node":"node-1"}` {
+		t.Errorf("of a device that nodes share: %v", got)
 	}
 }
 

@@ -142,7 +142,7 @@ func (k *Kernel) Add(ctx context.Context, s attachment.Sandbox, a attachment.Att
 		network.IP = own
 		result.IPs = append(result.IPs, &types100.IPConfig{Interface: types100.Int(0), Address: *network})
 	}
-	return cniexec.Added{Result: result, Allocated: allocated}, nil
+	return cniexec.Added{Result: result, Allocated: allocated, Plugins: []string{"/opt/cni/bin/plugin@sha256:0"}}, nil
 }
 
 // Del implements the plugins' DEL.

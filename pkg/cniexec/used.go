@@ -1,0 +1,66 @@
+package cniexec
+
+import (
+	"encoding/json"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	securejoin "github.com/cyphar/filepath-securejoin"
+
+	"github.com/nadra-dev/nadra/pkg/attachment"
+)
+
+// digested is a file of a plugin as it was when its digest was computed.
+type digested struct {
+	fs.FileInfo
+	digest string
+}
+
+// digestOf returns the digest of a file, as it was computed if the file is the same one, of that size and time: a plugin
+// may have tens of megabytes.
+func (r *Runner) digestOf(path string) (string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", err
+	}
+	if k, known := r.digests.Load(path); known {
+		if k := k.(digested); os.SameFile(k.FileInfo, info) && k.Size() == info.Size() && k.ModTime().Equal(info.ModTime()) {
+			return k.digest, nil
+		}
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	digest, err := digestOf(file)
+	if err == nil {
+		r.digests.Store(path, digested{info, digest})
+	}
+	return digest, err
+}
+
+// used returns the files of a configuration's plugins and of their IPAM plugins, as PATH@sha256:DIGEST with the file's
+// own path in the host. It leaves out a file that it cannot read: the attachment is no worse.
+func (r *Runner) used(conflist json.RawMessage) (out []string) {
+	for _, p := range attachment.PluginsOf(conflist) {
+		for _, name := range []string{p.Type, p.IPAM.Type} {
+			found, err := r.exec.FindInPath(name, r.dirs)
+			if err != nil {
+				continue
+			}
+			inside, err := securejoin.SecureJoin(r.exec.root, found)
+			if err != nil {
+				continue
+			}
+			digest, err := r.digestOf(inside)
+			file := filepath.Join("/", strings.TrimPrefix(inside, filepath.Clean(r.exec.root))) + "@sha256:" + digest
+			if err == nil && !slices.Contains(out, file) {
+				out = append(out, file)
+			}
+		}
+	}
+	return out
+}
