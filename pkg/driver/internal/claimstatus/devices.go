@@ -3,7 +3,6 @@ package claimstatus
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -171,20 +170,22 @@ func (d Device) apply(driver, node string, now time.Time) *resourceac.AllocatedD
 	return out
 }
 
-// with adds fields of nadra to a CNI result. It returns a result that is no object as it is.
+// with adds fields of nadra to a CNI result, which a plugin cannot set. It returns a result that is no object as it is.
 func with(result json.RawMessage, own map[string]any) json.RawMessage {
 	if len(own) == 0 {
 		return result
 	}
-	var fields map[string]json.RawMessage
+	var fields map[string]json.RawMessage // numbers keep their digits
 	if len(result) > 0 && json.Unmarshal(result, &fields) != nil {
 		return result
 	}
-	all := maps.Clone(own)
-	for key, value := range fields {
-		all[key] = value
+	if fields == nil {
+		fields = map[string]json.RawMessage{}
 	}
-	out, _ := json.Marshal(all) // never fails
+	for key, value := range own {
+		fields[key], _ = json.Marshal(value) // never fails
+	}
+	out, _ := json.Marshal(fields)
 	return out
 }
 

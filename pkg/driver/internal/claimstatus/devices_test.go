@@ -84,6 +84,7 @@ func TestDeviceStatusHasThePlugins(t *testing.T) {
 	if got := asDevice(t, Attached(r)); got.Data == nil || string(got.Data.Raw) != want+"}" {
 		t.Errorf("of the node: %v", got.Data)
 	}
+	r.Result = json.RawMessage(strings.Replace(string(r.Result), `"big"`, `"node":"another","big"`, 1))
 	shared := Attached(r)
 	shared.Pool = "shared"
 	if got := shared.apply("net.nadra.dev", "node-1", time.Unix(0, 0)).Data; got == nil || string(got.Raw) != want+`,"node":"node-1"}` {
