@@ -76,12 +76,12 @@ func (a Attachment) Renewed(n Network) (Attachment, error) {
 		return Attachment{}, fmt.Errorf("attaching network %s as %s: cni-args: %w", n.Ref, a.Interface, err)
 	}
 	device, bound := a.boundDevice()
+	was, _ := a.firstPlugin() // the configuration of a plan
 	a.CNIName, a.Conflist = n.CNIName, conflist
 	switch {
 	case a.On != nil:
-		was := *a.On
-		if a, err = a.OnDevice(was); err == nil && a.On.Alone != was.Alone {
-			err = reason.Errorf(reason.DeviceMismatch, "network %s was on device %s of driver %s with a plugin of another kind when the claim was prepared: delete the pod", a.Network, was.Device, was.Driver)
+		if a, err = a.OnDevice(*a.On); err == nil && a.On.Alone != was.alone() {
+			err = reason.Errorf(reason.DeviceMismatch, "network %s was on device %s of driver %s with a plugin of another kind when the claim was prepared: delete the pod", a.Network, a.On.Device, a.On.Driver)
 		}
 		return a, err
 	case bound:

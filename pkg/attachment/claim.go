@@ -89,7 +89,8 @@ func fromClaim(claim *resourceapi.ResourceClaim, suits func(r Requested, ofClass
 func checkCovers(configs []claimConfig, results []resourceapi.DeviceRequestAllocationResult) error {
 	for _, c := range configs {
 		if c.config.DeviceFrom != "" && !slices.ContainsFunc(results, func(r resourceapi.DeviceRequestAllocationResult) bool {
-			return c.covers(r.Request) && (r.Driver == v1alpha1.DriverName || strings.Contains(r.Request, "/"))
+			device, _, _ := strings.Cut(c.config.DeviceFrom, "/")
+			return c.covers(r.Request) && (r.Driver == v1alpha1.DriverName || strings.Contains(r.Request, "/") && !isOf(device, r.Request))
 		}) {
 			return reason.Errorf(reason.ClaimInvalid, "the config with deviceFrom %s is for the requests %s, none of which is for a network: put the network's request into requests of the config",
 				c.config.DeviceFrom, strings.Join(c.requests, ", "))

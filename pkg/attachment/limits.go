@@ -43,7 +43,7 @@ func SlimObject(object any) (any, error) {
 func Slim(nad *nadv1.NetworkAttachmentDefinition) {
 	kept := map[string]string{}
 	for _, key := range []string{ResourceNameAnnotation, NodeSelectorAnnotation, AlignAnnotation, DeviceFromAnnotation} {
-		if value := nad.Annotations[key]; value != "" {
+		if value, found := nad.Annotations[key]; value != "" || found && key == DeviceFromAnnotation {
 			kept[key] = v1alpha1.Cut(value, v1alpha1.MaxLabel)
 		}
 	}

@@ -1,6 +1,7 @@
 package attachment
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -51,7 +52,7 @@ type Network struct {
 	Plugins []Plugin `json:"plugins"`
 	// ResourceName is the annotation's value, such as "intel.com/sriov".
 	ResourceName string `json:"resourceName,omitempty"`
-	// DeviceFrom is the value of DeviceFromAnnotation.
+	// DeviceFrom is the value of DeviceFromAnnotation; "required" for an empty one.
 	DeviceFrom string `json:"deviceFrom,omitempty"`
 }
 
@@ -61,7 +62,7 @@ func (n Network) CheckNoDeviceFrom() error {
 	if n.DeviceFrom == "" {
 		return nil
 	}
-	return reason.Errorf(reason.DeviceMismatch, "NetworkAttachmentDefinition %s has the annotation %s: %s, and the pod names no device for it: "+
+	return reason.Errorf(reason.DeviceMismatch, "NetworkAttachmentDefinition %s has the annotation %s: %q, and the pod names no device for it: "+
 		"request the device and the network in a ResourceClaim with deviceFrom, or remove the annotation", n.Ref, DeviceFromAnnotation, n.DeviceFrom)
 }
 
@@ -91,11 +92,11 @@ func ParseNetworkFile(nad *nadv1.NetworkAttachmentDefinition, path string, confi
 
 // unparsed returns the network without its configuration.
 func unparsed(nad *nadv1.NetworkAttachmentDefinition) Network {
-	return Network{
-		Ref:          NetworkRef{Namespace: nad.Namespace, Name: nad.Name},
-		ResourceName: PoolOf(nad.Annotations),
-		DeviceFrom:   nad.Annotations[DeviceFromAnnotation],
+	n := Network{Ref: NetworkRef{Namespace: nad.Namespace, Name: nad.Name}, ResourceName: PoolOf(nad.Annotations)}
+	if value, found := nad.Annotations[DeviceFromAnnotation]; found {
+		n.DeviceFrom = cmp.Or(value, "required")
 	}
+	return n
 }
 
 // parse adds a configuration to the network.

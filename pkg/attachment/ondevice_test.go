@@ -127,14 +127,21 @@ func TestRenewedKeepsHowTheDeviceIsUsed(t *testing.T) {
 
 // TestDeviceFromIsRequired checks that a network whose NAD requires deviceFrom is attached in no other way.
 func TestDeviceFromIsRequired(t *testing.T) {
+	for value, want := range map[string]string{"required": `"required"`, "requierd": `"requierd"`, "": `"required"`} { // misspelled and empty values count, too
+		requiresDeviceFrom(t, value, "nadra.dev/device-from: "+want+" … deviceFrom")
+	}
+}
+
+// requiresDeviceFrom checks the refusals of a network with this value of the annotation.
+func requiresDeviceFrom(t *testing.T, value, want string) {
+	t.Helper()
 	bound := nad(`{"cniVersion":"1.0.0","type":"macvlan"}`)
-	bound.Annotations = map[string]string{DeviceFromAnnotation: "requierd"} // a misspelled value counts, too
+	bound.Annotations = map[string]string{DeviceFromAnnotation: value}
 	Slim(bound)
 	n, err := ParseNetwork(bound)
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = "nadra.dev/device-from: requierd … deviceFrom"
 	_, err = NewAttachment(n, Selection{Network: n.Ref}, "net1")
 	checkRefused(t, err, reason.DeviceMismatch, n.Ref.String()+" … "+want)
 	a, err := NewAttachment(n, Selection{Network: n.Ref, DeviceFrom: "nic"}, "net1")
@@ -165,6 +172,8 @@ func TestPublished(t *testing.T) {
 		"the same twice":         {map[string]string{"a.example.com/ifName": "eth8", "b.example.com/interfaceName": "eth8"}, "", "eth8", "", ""},
 		"different ones":         {map[string]string{"a.example.com/ifName": "eth8", "b.example.com/ifName": "eth9"}, "", "", "", "driver nic.example.com … nic-0 … eth8, eth9"},
 		"its own different ones": {map[string]string{"interfaceName": "eth8", "nic.example.com/ifName": "eth9"}, "", "", "", "eth8, eth9"},
+		"different ones, an ID":  {map[string]string{"a.example.com/ifName": "eth8", "b.example.com/ifName": "eth9", "resource.kubernetes.io/pciBusID": "0000:3b:00.0"}, "0000:3b:00.0", "", "", ""},
+		"a long altname":         {map[string]string{"a.example.com/ifName": "eth8", "a.example.com/interfaceName": "enp59s0f0np0-of-the-card"}, "", "eth8", "", ""},
 		"nothing":                {map[string]string{"dra.net/mac": "02:00:00:00:00:01"}, "", "", "", ""},
 	} {
 		attributes := map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{}
@@ -197,9 +206,13 @@ func TestFromClaimDeviceFrom(t *testing.T) {
 		"several devices": {"nic", func(c *resourceapi.ResourceClaim) {
 			c.Status.Allocation.Devices.Results[1].Request = "nic"
 		}, "", "2 devices … count to 1"},
-		"a config for the device":          {"nic", func(c *resourceapi.ResourceClaim) { c.Status.Allocation.Devices.Config[0].Requests = []string{"nic"} }, "", "deviceFrom nic … requests nic … network's request"},
-		"a config for another alternative": {"nic", func(c *resourceapi.ResourceClaim) { c.Status.Allocation.Devices.Config[0].Requests = []string{"best"} }, "", ""},
-		"one of an administrator":          {"nic", func(c *resourceapi.ResourceClaim) { c.Status.Allocation.Devices.Results[0].AdminAccess = ptr.To(true) }, "", "adminAccess"},
+		"a config for the device":           {"nic", func(c *resourceapi.ResourceClaim) { c.Status.Allocation.Devices.Config[0].Requests = []string{"nic"} }, "", "deviceFrom nic … requests nic … network's request"},
+		"a config for another alternative":  {"nic", func(c *resourceapi.ResourceClaim) { c.Status.Allocation.Devices.Config[0].Requests = []string{"best"} }, "", ""},
+		"a config for its own alternatives": {"best", func(c *resourceapi.ResourceClaim) { c.Status.Allocation.Devices.Config[0].Requests = []string{"best"} }, "", "deviceFrom best … requests best"},
+		"a config for its own alternative": {"best", func(c *resourceapi.ResourceClaim) {
+			c.Status.Allocation.Devices.Config[0].Requests = []string{"best/second"}
+		}, "", "requests best/second"},
+		"one of an administrator": {"nic", func(c *resourceapi.ResourceClaim) { c.Status.Allocation.Devices.Results[0].AdminAccess = ptr.To(true) }, "", "adminAccess"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "c"}}

@@ -34,8 +34,8 @@ type OtherDriverDevice struct {
 	Pool    string `json:"pool"`
 	Device  string `json:"device"`
 	ShareID string `json:"shareID,omitempty"`
-	// Alone is set if the network takes the device for itself.
-	Alone bool `json:"alone,omitempty"`
+	// Alone is set by OnDevice if the network takes the device for itself.
+	Alone bool `json:"-"`
 }
 
 // movers are the drivers that always move their devices into pods.
@@ -58,24 +58,33 @@ const attributePCIBusID = "resource.kubernetes.io/pciBusID"
 var interfaceAttributes = []string{"ifName", "interfaceName"}
 
 // Published returns the device with what its driver publishes of it. An interface's name without a domain, or in the
-// driver's own, goes before names in other domains. Published refuses names that differ.
+// driver's own, goes before names in other domains; a name that no interface can have, such as a long altname, does
+// not count. If names differ there is none: Published refuses a device that has no ID either.
 func (d OtherDriverDevice) Published(attributes map[resourceapi.QualifiedName]resourceapi.DeviceAttribute) (OtherDriverDevice, error) {
 	text := func(name resourceapi.QualifiedName) string { return ptr.Deref(attributes[name].StringValue, "") }
 	d.ResourceName, d.ID = text(AttributeResourceName), cmp.Or(text(AttributeDeviceID), text(attributePCIBusID))
 	names := map[bool][]string{} // by whether the domain is the driver's own
 	for name := range attributes {
-		if slices.Contains(interfaceAttributes, path.Base(string(name))) && text(name) != "" {
+		if slices.Contains(interfaceAttributes, path.Base(string(name))) && text(name) != "" && isInterface(text(name)) {
 			domain := path.Dir(string(name))
 			own := domain == "." || domain == d.Driver
 			names[own] = append(names[own], text(name))
 		}
 	}
 	found := slices.Compact(slices.Sorted(slices.Values(names[len(names[true]) > 0])))
-	if len(found) > 1 {
+	if len(found) > 1 && d.ID == "" {
 		return d, reason.Errorf(reason.DeviceMismatch, "driver %s publishes device %s with several names of its interface: %s", d.Driver, d.Device, strings.Join(found, ", "))
 	}
-	d.Interface = strings.Join(found, "")
+	if len(found) == 1 {
+		d.Interface = found[0]
+	}
 	return d, nil
+}
+
+// isInterface reports whether an interface can have a name.
+func isInterface(name string) bool {
+	named := v1alpha1.AttachmentConfig{Interface: name}
+	return len(named.Validate(nil)) == 0
 }
 
 // firstPlugin has what OnDevice needs of the first plugin of a chain.
@@ -91,9 +100,12 @@ func (a Attachment) firstPlugin() (first firstPlugin, err error) {
 		return first, err
 	}
 	err = decodeJSON(list.Plugins[0], &first)
-	first.LinkInContainer = first.LinkInContainer && masterPlugins[first.Type] // others ignore it
+	first.LinkInContainer = first.LinkInContainer && masterPlugins[first.Type] && first.Type != "ipoib" // others ignore it
 	return first, err
 }
+
+// alone reports whether the plugin takes a device for itself. Only a master serves several networks.
+func (p firstPlugin) alone() bool { return !masterPlugins[p.Type] || p.Mode == "passthru" }
 
 // deviceless are CNI plugins that read no device: those of the reference plugins, and bond, which reads links.
 var deviceless = map[string]bool{"bridge": true, "ptp": true, "dummy": true, "tap": true, "loopback": true, "bond": true}
@@ -118,7 +130,7 @@ func (a Attachment) OnDevice(d OtherDriverDevice, taken ...string) (Attachment, 
 		return mismatch("reading the first plugin of the NAD: %w", err)
 	}
 	onMaster := masterPlugins[first.Type]
-	d.Alone = !onMaster || first.Mode == "passthru"
+	d.Alone = first.alone()
 	there := d.Interface
 	if first.LinkInContainer {
 		there = d.InPod

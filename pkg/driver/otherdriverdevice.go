@@ -79,7 +79,7 @@ func (p *planner) otherDevicesOf(ctx context.Context, ref attachment.PodRef, oth
 			if r.Driver == p.cfg.DriverName {
 				continue
 			}
-			device, err := others.get(ctx, r.Driver, r.Pool, r.Device)
+			device, _, err := others.get(ctx, r.Driver, r.Pool, r.Device)
 			if err != nil {
 				return nil, err
 			}
@@ -99,13 +99,16 @@ func (d publishedDevices) describe(ctx context.Context, requests []request) erro
 			continue
 		}
 		other := r.Other
-		device, err := d.get(ctx, other.Driver, other.Pool, other.Device)
-		if err == nil && device.Name == "" {
+		device, complete, err := d.get(ctx, other.Driver, other.Pool, other.Device)
+		switch {
+		case err != nil:
+		case device.Name != "":
+			*other, err = other.Published(device.Attributes)
+		case complete:
 			err = reason.Errorf(reason.DeviceGone, "driver %s publishes no device %s in pool %s any more: delete the pod, so that the next one gets another device",
 				other.Driver, other.Device, other.Pool)
-		}
-		if err == nil {
-			*other, err = other.Published(device.Attributes)
+		default:
+			err = reason.Errorf(reason.PodNotRead, "driver %s is publishing pool %s anew, so far without device %s: the kubelet tries again", other.Driver, other.Pool, other.Device)
 		}
 		if err != nil {
 			return fmt.Errorf("request %s: deviceFrom: %w", r.Request, err)
@@ -143,26 +146,28 @@ type publishedDevices struct {
 	bySelector map[string][]resourceapi.ResourceSlice
 }
 
-// get returns a device, without a name if its driver does not publish it. It looks in the slices of this node, and,
-// for a pool that has none of them, in all of the driver: those for several nodes name no node. It lists each once.
-func (d publishedDevices) get(ctx context.Context, driver, pool, name string) (device resourceapi.Device, err error) {
+// get returns a device, without a name if its driver does not publish it, and whether the pool is complete. It looks in
+// the slices of this node and, while the pool has others, in all of the driver: those for several nodes name no node.
+// It lists each once.
+func (d publishedDevices) get(ctx context.Context, driver, pool, name string) (device resourceapi.Device, complete bool, err error) {
 	ofDriver := fields.Set{resourceapi.ResourceSliceSelectorDriver: driver}
 	ofNode := fields.Set{resourceapi.ResourceSliceSelectorDriver: driver, resourceapi.ResourceSliceSelectorNodeName: d.cfg.NodeName}
-	var newest []resourceapi.ResourceSlice
 	for _, selector := range []fields.Set{ofNode, ofDriver} {
-		if newest, err = d.newestOf(ctx, selector.String(), pool); err != nil || len(newest) > 0 {
+		newest, err := d.newestOf(ctx, selector.String(), pool)
+		if err != nil {
+			return device, false, err
+		}
+		for _, s := range newest {
+			if i := slices.IndexFunc(s.Spec.Devices, func(d resourceapi.Device) bool { return d.Name == name }); i >= 0 {
+				return s.Spec.Devices[i], true, nil
+			}
+		}
+		complete = len(newest) == 0 || int64(len(newest)) >= newest[0].Spec.Pool.ResourceSliceCount
+		if complete && len(newest) > 0 {
 			break
 		}
 	}
-	for _, s := range newest {
-		if i := slices.IndexFunc(s.Spec.Devices, func(d resourceapi.Device) bool { return d.Name == name }); i >= 0 {
-			return s.Spec.Devices[i], nil
-		}
-	}
-	if err == nil && len(newest) > 0 && int64(len(newest)) < newest[0].Spec.Pool.ResourceSliceCount {
-		err = reason.Errorf(reason.PodNotRead, "driver %s is publishing pool %s anew, so far without device %s: the kubelet tries again", driver, pool, name)
-	}
-	return device, err
+	return device, complete, nil
 }
 
 // newestOf returns the slices of a pool's newest generation.

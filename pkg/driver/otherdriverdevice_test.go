@@ -197,7 +197,7 @@ func TestDeviceFromIsRequired(t *testing.T) {
 	_, unclaimed := d.planner.planUnclaimed(t.Context(), drivertest.Web, []attachment.Selection{selection}, false)
 	_, edited := d.planner.planAdded(drivertest.Web, podedit.Addition{Selection: selection, Interface: "net1"})
 	for _, err := range []error{prepare(t, d, claim("c", "bound"))["c-uid"].Err, unclaimed, edited} {
-		drivertest.WantReason(t, err, reason.DeviceMismatch, "default/bound", "nadra.dev/device-from: required", "remove the annotation")
+		drivertest.WantReason(t, err, reason.DeviceMismatch, "default/bound", `nadra.dev/device-from: "required"`, "remove the annotation")
 	}
 }
 
@@ -216,20 +216,21 @@ func TestPublishedDevices(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		pool, device string
-		found        bool
-		passing      string
+		refused      reason.Code // by describe
 		requests     int
 	}{
-		"of the node":                      {"node-1", "new", true, "", 1},
-		"of an earlier generation":         {"node-1", "old", false, "", 1},
-		"of a pool that is published anew": {"half", "nic", true, "", 1},
-		"not yet published":                {"half", "late", false, "publishing pool half anew, so far without device late", 1},
-		"of several nodes":                 {"fabric", "port", true, "", 2},
-		"of a pool that nobody publishes":  {"none", "nic", false, "", 2},
+		"of the node":                      {"node-1", "new", "", 1},
+		"of an earlier generation":         {"node-1", "old", reason.DeviceGone, 1},
+		"of a pool that is published anew": {"half", "nic", "", 1},
+		"not yet published":                {"half", "late", reason.PodNotRead, 2},
+		"of several nodes":                 {"fabric", "port", "", 2},
+		"of several nodes, in a pool that has slices of the node": {"mixed", "port", "", 2},
+		"of a pool that nobody publishes":                         {"none", "nic", reason.DeviceGone, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kube := fake.NewClientset(slice("a", "node-1", "node-1", 1, 1, "old"), slice("b", "node-1", "node-1", 2, 1, "new"),
-				slice("c", "node-1", "half", 3, 2, "nic"), slice("d", "node-1", "half", 2, 1, "late"), slice("e", "", "fabric", 1, 1, "port"))
+				slice("c", "node-1", "half", 3, 2, "nic"), slice("d", "node-1", "half", 2, 1, "late"), slice("e", "", "fabric", 1, 1, "port"),
+				slice("f", "node-1", "mixed", 1, 2, "nic"), slice("g", "", "mixed", 1, 2, "port"))
 			kube.PrependReactor("list", "resourceslices", func(action k8stesting.Action) (bool, runtime.Object, error) {
 				list, err := kube.Tracker().List(resourceapi.SchemeGroupVersion.WithResource("resourceslices"), resourceapi.SchemeGroupVersion.WithKind("ResourceSlice"), "")
 				if err != nil {
@@ -247,13 +248,17 @@ func TestPublishedDevices(t *testing.T) {
 			kube.ClearActions()
 			published := publishedDevices{d.planner.node, map[string][]resourceapi.ResourceSlice{}}
 			for range 2 {
-				device, err := published.get(t.Context(), drivertest.OtherDriver, tt.pool, tt.device)
-				if tt.passing != "" {
-					drivertest.WantReason(t, err, reason.PodNotRead, tt.passing, "tries again")
-				} else if err != nil {
+				device, _, err := published.get(t.Context(), drivertest.OtherDriver, tt.pool, tt.device)
+				if err != nil {
 					t.Fatal(err)
 				}
-				drivertest.Same(t, "found", tt.found, device.Name == tt.device)
+				drivertest.Same(t, "found", tt.refused == "", device.Name == tt.device)
+				other := &attachment.OtherDriverDevice{Driver: drivertest.OtherDriver, Pool: tt.pool, Device: tt.device}
+				if err := published.describe(t.Context(), []request{{Requested: attachment.Requested{Other: other}}}); tt.refused != "" {
+					drivertest.WantReason(t, err, tt.refused, drivertest.OtherDriver, tt.pool, tt.device)
+				} else if err != nil {
+					t.Error(err)
+				}
 			}
 			drivertest.Same(t, "requests", tt.requests, len(kube.Actions()))
 		})

@@ -14,6 +14,7 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/failpoint"
 	"github.com/nadra-dev/nadra/internal/metrics"
+	"github.com/nadra-dev/nadra/internal/podns"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
@@ -231,9 +232,8 @@ func (a *Attacher) addAll(ctx context.Context, sandbox attachment.Sandbox, todo 
 		return err
 	}
 	started := time.Now()
-	if missing, err := a.awaitInPod(ctx, sandbox, todo); err != nil {
-		a.measureAdd(missing, started, err)
-		return &networkError{missing, err}
+	if err := a.awaitInPod(ctx, sandbox, todo); err != nil {
+		return err
 	}
 	added := make([]checkpoint.Added, 0, len(todo))
 	var markErr error
@@ -336,29 +336,40 @@ const inPodTime = 10 * time.Second
 // inPodPauses are the pauses between two looks at the pod's interfaces.
 var inPodPauses = wait.Backoff{Duration: 10 * time.Millisecond, Factor: 1.5, Cap: 500 * time.Millisecond, Steps: math.MaxInt}
 
-// awaitInPod waits until the pod has the interfaces on which networks run, and which other drivers move there. It
-// returns the network that it waits for in vain. The first network's ADD includes the wait. An interface of an earlier
-// network is none of them: it has no device.
-func (a *Attacher) awaitInPod(ctx context.Context, sandbox attachment.Sandbox, todo []checkpoint.Record) (missing checkpoint.Record, err error) {
-	todo = slices.DeleteFunc(slices.Clone(todo), func(r checkpoint.Record) bool { return r.Attachment.NeedsInPod() == "" })
+// awaitInPod waits until the pod has the interfaces on which networks run, and which other drivers move there. The first
+// network's ADD includes the wait. An interface of an earlier network is none of them: it has no device. When they are
+// there awaitInPod looks again whether the networks' names are free, because a driver may move other interfaces, too.
+func (a *Attacher) awaitInPod(ctx context.Context, sandbox attachment.Sandbox, all []checkpoint.Record) error {
+	todo := slices.DeleteFunc(slices.Clone(all), func(r checkpoint.Record) bool { return r.Attachment.NeedsInPod() == "" })
 	if len(todo) == 0 {
-		return missing, nil
+		return nil
 	}
+	started, missing := time.Now(), todo[0]
+	var links []string
+	var unread error
 	ctx, cancel := context.WithTimeoutCause(ctx, inPodTime, fmt.Errorf("nadra has waited %s", inPodTime))
 	defer cancel()
-	err = inPodPauses.DelayFunc().Until(ctx, true, true, func(context.Context) (there bool, err error) {
+	err := inPodPauses.DelayFunc().Until(ctx, true, true, func(context.Context) (there bool, err error) {
 		ns, err := a.Netns.Inspect(sandbox.NetNS)
-		i := slices.IndexFunc(todo, func(r checkpoint.Record) bool { return !slices.Contains(ns.Links, r.Attachment.NeedsInPod()) })
+		if errors.Is(err, podns.ErrGone) {
+			return false, err
+		}
+		links, unread = ns.Links, err // the kernel may interrupt a dump while a driver moves links
+		i := slices.IndexFunc(todo, func(r checkpoint.Record) bool { return !slices.Contains(links, r.Attachment.NeedsInPod()) })
 		if i >= 0 {
 			missing = todo[i]
 		}
-		return i < 0, err
+		return i < 0, nil
 	})
-	if at := missing.Attachment; wait.Interrupted(err) {
-		return missing, transient{reason.Errorf(reason.DeviceNotInPod, "adding network %s as %s: driver %s has not moved device %s into the pod, which has no interface %s: "+
-			"see the driver's log, and whether the NAD's master is the interface's name in the pod: %w", at.Network, at.Interface, at.On.Driver, at.On.Device, at.NeedsInPod(), context.Cause(ctx))}
+	if err == nil {
+		return checkNames(links, a.Store.PendingDELs(), all, sandbox.ID)
 	}
-	return missing, err
+	if at := missing.Attachment; wait.Interrupted(err) {
+		err = transient{reason.Errorf(reason.DeviceNotInPod, "adding network %s as %s: driver %s has not moved device %s into the pod, which has no interface %s: "+
+			"see the driver's log, and whether the NAD's master is the interface's name in the pod: %w", at.Network, at.Interface, at.On.Driver, at.On.Device, at.NeedsInPod(), errors.Join(context.Cause(ctx), unread))}
+	}
+	a.measureAdd(missing, started, err)
+	return &networkError{missing, err}
 }
 
 // deviceInfo returns the plugins' device information, or what the resource pool knows. It

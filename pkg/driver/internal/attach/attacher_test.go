@@ -101,8 +101,11 @@ func TestRecordHasThePlugins(t *testing.T) {
 // TestAttachAwaitsTheInterfaceInThePod checks a network on an interface that another driver moves into the pod, by its
 // own hook at the same time.
 func TestAttachAwaitsTheInterfaceInThePod(t *testing.T) {
-	for name, comes := range map[string]bool{"it comes late": true, "it never comes": false} {
+	for name, tt := range map[string]struct{ comes, another bool }{
+		"it comes late": {true, false}, "it never comes": {false, false}, "with one that has a network's name": {true, true},
+	} {
 		t.Run(name, func(t *testing.T) {
+			comes := tt.comes
 			a, k := newAttacher(t)
 			drivertest.PrepareWeb(t, a.Store, []string{"net1", "net2"})
 			a.Renew = func(at attachment.Attachment) (attachment.Attachment, error) {
@@ -122,6 +125,12 @@ func TestAttachAwaitsTheInterfaceInThePod(t *testing.T) {
 					drivertest.Same(t, "phase", checkpoint.Prepared, r.Phase)
 				}
 				links := []string{"lo", "eth0"}
+				if looks == 3 {
+					return podnet.Namespace{}, errors.New("the dump was interrupted")
+				}
+				if looks == 5 && tt.another {
+					links = append(links, "net1")
+				}
 				if looks == 5 && comes {
 					links = append(links, "eth7")
 				} else if looks == 5 {
@@ -130,6 +139,11 @@ func TestAttachAwaitsTheInterfaceInThePod(t *testing.T) {
 				return podnet.Namespace{Cookie: drivertest.CookieOf(netns), Links: links}, nil
 			}
 			err := attachOnceIn(ctx, t, a, drivertest.SandboxNo(1))
+			if tt.another {
+				drivertest.WantReason(t, err, reason.InterfaceExists, "net1")
+				drivertest.Same(t, "plugins", 0, len(k.Calls))
+				return
+			}
 			if comes {
 				drivertest.Same(t, "plugins", `ADD net1 in sandbox-1 netns "/run/netns/1"; ADD net2 in sandbox-1 netns "/run/netns/1"`, strings.Join(k.Calls, "; "))
 				if err != nil {
