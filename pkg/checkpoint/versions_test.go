@@ -121,6 +121,7 @@ func TestDevicesOfOthersHaveALaterVersion(t *testing.T) {
 			}
 		}
 	}
+	s.WaitSynced() // files have temporary names until then
 	for path, text := range contents(t, dir) {
 		if !strings.HasSuffix(path, ".json") {
 			continue

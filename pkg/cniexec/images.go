@@ -26,6 +26,9 @@ const (
 	imageVolumes = "/cni-images"
 	// current is the link to the copy of an image volume that plugins are run from.
 	current = "current"
+	// maxPrograms and maxProgramBytes limit what is copied of an image volume, and freeBytes is what a copy leaves
+	// of the state directory's file system for the records.
+	maxPrograms, maxProgramBytes, freeBytes = 200, 1 << 30, 64 << 20
 )
 
 // BinDirs returns the directories that a value of --cni-bin-dirs names, paths in the host in the order of the search.
@@ -52,7 +55,8 @@ func BinDirs(value, stateDir string) (dirs, images []string, err error) {
 // driver's pod, and is what the plugins of the host's root can see. A copy that is there already and complete stays,
 // and no plugin runs from a new one until use is called. Only the driver that has the state directory may call use.
 //
-// CopyImages refuses volumes that are not mounted, have no plugins, or whose copies the host would not execute.
+// CopyImages refuses volumes that are not mounted, have no plugins or too many, or whose copies the host would not
+// execute, or has no room for.
 func CopyImages(hostRoot, stateDir string, names []string) (use func() error, err error) {
 	return copyImages(imageVolumes, hostRoot, filepath.Join(stateDir, "images"), names)
 }
@@ -88,62 +92,94 @@ func executable(hostRoot, dir string) error {
 	return nil
 }
 
-// copyImage copies the plugins of a directory to a directory of images that is named by their digest. A copy that a
-// crash has cut short, or a disk has damaged, has another digest, and is made again.
+// copyImage copies the plugins of a directory to a directory of images that is named by their digest, and is there only
+// as a whole. A copy that a disk has damaged has another digest, and is made again.
 func copyImage(from, images string) (digest string, err error) {
 	root, err := os.OpenRoot(from)
 	if err != nil {
 		return "", fmt.Errorf("%w: mount a volume of type image there in the DaemonSet nadra-node", err)
 	}
 	defer root.Close()
-	files, digest, err := programs(root.FS())
-	if err != nil {
+	p, err := programsOf(root.FS())
+	switch {
+	case err != nil:
 		return "", err
+	case len(p.names) == 0:
+		return "", fmt.Errorf("%s has no executable file: name the image's directory with plugins as subPath of the mount, which containerd before 2.2 and CRI-O before 1.33 ignore", from)
+	case len(p.names) > maxPrograms || p.bytes > maxProgramBytes:
+		return "", fmt.Errorf("%s has %d executable files of %d MiB, more than %d or %d MiB: name a directory with plugins only as subPath of the mount", from, len(p.names), p.bytes>>20, maxPrograms, maxProgramBytes>>20)
 	}
-	if len(files) == 0 {
-		return "", fmt.Errorf("%s has no executable file: name the image's directory with plugins as subPath of the mount", from)
+	if has, err := programsOf(os.DirFS(filepath.Join(images, p.digest))); err == nil && has.digest == p.digest {
+		return p.digest, nil
 	}
-	to := filepath.Join(images, digest)
-	if _, has, err := programs(os.DirFS(to)); err == nil && has == digest {
-		return digest, nil
+	if err := p.copy(root, images); err != nil {
+		return "", reason.Errorf(reason.StateNotWritten, "writing the copy %s in %s: %w", p.digest, images, err)
 	}
-	err = errors.Join(os.RemoveAll(to), atomicfile.MkdirAll(to, 0o755))
-	for i := 0; i < len(files) && err == nil; i++ {
-		var content []byte
-		if content, err = root.ReadFile(files[i]); err == nil {
-			err = atomicfile.Write(filepath.Join(to, files[i]), content, 0o755)
-		}
-	}
-	if err != nil {
-		return "", reason.Errorf(reason.StateNotWritten, "writing %s: %w", to, err)
-	}
-	return digest, nil
+	return p.digest, nil
 }
 
-// programs returns the names of the executable files in a directory, and a digest of their names and contents.
-func programs(dir fs.FS) (names []string, digest string, err error) {
+// copy copies the files to a temporary directory, and renames it when it is complete. After an error nothing is left.
+func (p programs) copy(root *os.Root, images string) (err error) {
+	to, temporary := filepath.Join(images, p.digest), filepath.Join(images, temporaryPrefix+p.digest)
+	var disk unix.Statfs_t
+	if err := errors.Join(atomicfile.MkdirAll(images, 0o755), unix.Statfs(images, &disk)); err != nil {
+		return err
+	}
+	if free := disk.Bavail * uint64(disk.Bsize); free < uint64(p.bytes)+freeBytes {
+		return fmt.Errorf("its file system has %d MiB free, and the plugins need %d MiB and %d MiB for the state: make room", free>>20, p.bytes>>20, freeBytes>>20)
+	}
+	defer func() { _ = os.RemoveAll(temporary) }()
+	if err := errors.Join(os.RemoveAll(temporary), atomicfile.MkdirAll(temporary, 0o755)); err != nil {
+		return err
+	}
+	for _, name := range p.names {
+		content, err := root.ReadFile(name)
+		if err == nil {
+			err = atomicfile.Write(filepath.Join(temporary, name), content, 0o755)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return errors.Join(remove(images, p.digest), os.Rename(temporary, to), atomicfile.SyncDir(images))
+}
+
+// programs are the executable files in a directory.
+type programs struct {
+	names []string
+	bytes int64
+	// digest is of their names and contents.
+	digest string
+}
+
+// programsOf returns the executable files in a directory. It leaves out links that lead out of the directory or nowhere.
+func programsOf(dir fs.FS) (out programs, err error) {
 	entries, err := fs.ReadDir(dir, ".")
 	if err != nil {
-		return nil, "", err
+		return out, err
 	}
 	sum := sha256.New()
 	for _, e := range entries {
 		info, err := fs.Stat(dir, e.Name())
+		if err != nil && e.Type()&fs.ModeSymlink == 0 {
+			return out, err
+		}
 		if err != nil || !isProgram(info) {
-			continue // a directory, or a link out of the image
+			continue
 		}
 		file, err := dir.Open(e.Name())
 		if err != nil {
-			return nil, "", err
+			return out, err
 		}
 		of, err := digestOf(file)
 		if err != nil {
-			return nil, "", err
+			return out, err
 		}
-		names = append(names, e.Name())
+		out.names, out.bytes = append(out.names, e.Name()), out.bytes+info.Size()
 		fmt.Fprintf(sum, "%s %s\n", of, e.Name())
 	}
-	return names, hex.EncodeToString(sum.Sum(nil)[:16]), nil
+	out.digest = hex.EncodeToString(sum.Sum(nil)[:16])
+	return out, nil
 }
 
 // isProgram reports whether a file may be a plugin.
@@ -164,11 +200,11 @@ func useImages(volumes, images string, digests map[string]string) error {
 	for name, digest := range digests {
 		dir := filepath.Join(images, name)
 		if _, err := os.Stat(filepath.Join(dir, digest)); err != nil { // a driver in between has removed it
-			if _, err := copyImage(filepath.Join(volumes, name), dir); err != nil {
+			if digest, err = copyImage(filepath.Join(volumes, name), dir); err != nil {
 				return err
 			}
 		}
-		link := filepath.Join(dir, "new-"+current)
+		link := filepath.Join(dir, temporaryPrefix+current)
 		err := errors.Join(atomicfile.Remove(link), os.Symlink(digest, link), os.Rename(link, filepath.Join(dir, current)), atomicfile.SyncDir(dir))
 		if err != nil {
 			return reason.Errorf(reason.StateNotWritten, "changing to the plugins of image volume %q: %w", name, err)
@@ -184,7 +220,26 @@ func removeOthers(dir string, keep ...string) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
 		if !slices.Contains(keep, e.Name()) {
-			_ = os.RemoveAll(filepath.Join(dir, e.Name()))
+			_ = remove(dir, e.Name())
 		}
 	}
+}
+
+// temporaryPrefix begins the names of what is not complete.
+const temporaryPrefix = "new-"
+
+// remove removes an entry of a directory, which has it as a whole or not at all meanwhile. What is left after a crash is
+// removed by the next driver.
+func remove(dir, name string) error {
+	removed := filepath.Join(dir, temporaryPrefix+"removed-"+name)
+	if err := os.RemoveAll(removed); err != nil {
+		return err
+	}
+	if err := os.Rename(filepath.Join(dir, name), removed); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	}
+	return os.RemoveAll(removed)
 }

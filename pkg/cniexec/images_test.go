@@ -1,6 +1,7 @@
 package cniexec
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -193,7 +194,26 @@ func TestCopyRefuses(t *testing.T) {
 	if err := executable(v.root, "/elsewhere"); err == nil || !strings.Contains(err.Error(), "--state-dir") {
 		t.Errorf("a state directory that is not the host's: %v", err)
 	}
-	if err := unix.Mount("none", v.root+"/var/lib", "tmpfs", unix.MS_NOEXEC, ""); err != nil {
+	many := map[string]string{}
+	for i := range maxPrograms + 1 {
+		many[fmt.Sprint("plugin-", i)] = "plugin"
+	}
+	v.put(t, "many", many)
+	if _, err := v.copy("many"); err == nil || !strings.Contains(err.Error(), "201 executable files") || v.copies("many") != 0 {
+		t.Errorf("too many plugins: %v", err)
+	}
+	v.put(t, "reference", map[string]string{"macvlan": "plugin"})
+	v.refusesOn(t, unix.MS_NOEXEC, "size=128m", "noexec")
+	v.refusesOn(t, 0, "size=32m", "32 MiB free")
+	if v.copies("reference") != 0 {
+		t.Error("a copy without room is left")
+	}
+}
+
+// refusesOn checks the error where the state directory is on a tmpfs.
+func (v volumes) refusesOn(t *testing.T, flags uintptr, options, want string) {
+	t.Helper()
+	if err := unix.Mount("none", v.root+"/var/lib", "tmpfs", flags, options); err != nil {
 		t.Skipf("mounting needs root: %v", err)
 	}
 	defer func() {
@@ -201,9 +221,8 @@ func TestCopyRefuses(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	v.put(t, "reference", map[string]string{"macvlan": "plugin"})
-	if _, err := v.copy("reference"); err == nil || !strings.Contains(err.Error(), "noexec") {
-		t.Errorf("a file system that is mounted noexec: %v", err)
+	if _, err := v.copy("reference"); err == nil || !strings.Contains(err.Error(), want) || v.copies("reference") > 1 {
+		t.Errorf("on a tmpfs with %s: %v", options, err)
 	}
 }
 
@@ -267,11 +286,8 @@ func TestDigestIsRemembered(t *testing.T) {
 		return got
 	}
 	first := write("one")
-	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.digests.Store(path, digested{info, "remembered"})
+	known, _ := w.digests.Load(path)
+	w.digests.Store(path, digested{known.(digested).file, "remembered"})
 	if got, _ := w.digestOf(path); got != "remembered" {
 		t.Errorf("computed again: %s", got)
 	}

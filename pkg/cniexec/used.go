@@ -2,34 +2,40 @@ package cniexec
 
 import (
 	"encoding/json"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	securejoin "github.com/cyphar/filepath-securejoin"
+	"golang.org/x/sys/unix"
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
 // digested is a file of a plugin as it was when its digest was computed.
 type digested struct {
-	fs.FileInfo
+	file   fileTimes
 	digest string
+}
+
+// fileTimes tells a file from what it was before. The modification time alone is what an archive says.
+type fileTimes struct {
+	device, inode     uint64
+	size              int64
+	modified, changed unix.Timespec
 }
 
 // digestOf returns the digest of a file, as it was computed if the file is the same one, of that size and time: a plugin
 // may have tens of megabytes.
 func (r *Runner) digestOf(path string) (string, error) {
-	info, err := os.Stat(path)
-	if err != nil {
+	var s unix.Stat_t
+	if err := unix.Stat(path, &s); err != nil {
 		return "", err
 	}
-	if k, known := r.digests.Load(path); known {
-		if k := k.(digested); os.SameFile(k.FileInfo, info) && k.Size() == info.Size() && k.ModTime().Equal(info.ModTime()) {
-			return k.digest, nil
-		}
+	now := fileTimes{s.Dev, s.Ino, s.Size, s.Mtim, s.Ctim}
+	if k, known := r.digests.Load(path); known && k.(digested).file == now {
+		return k.(digested).digest, nil
 	}
 	file, err := os.Open(path)
 	if err != nil {
@@ -37,7 +43,7 @@ func (r *Runner) digestOf(path string) (string, error) {
 	}
 	digest, err := digestOf(file)
 	if err == nil {
-		r.digests.Store(path, digested{info, digest})
+		r.digests.Store(path, digested{now, digest})
 	}
 	return digest, err
 }

@@ -91,6 +91,11 @@ func (d *Driver) serve(ctx context.Context) error {
 		if helper, err = d.succeed(ctx, g.Go, begin); err != nil {
 			return err
 		}
+		if len(d.cfg.CNIImages) > 0 { // their plugins are there only now
+			if err := d.networks.Refresh(ctx); err != nil {
+				return err
+			}
+		}
 	}
 	if d.cfg.DeviceMetadata {
 		d.metadata.Store(helper)

@@ -419,6 +419,7 @@ func path(t *testing.T, o map[string]any, names ...string) map[string]any {
 
 // TestWrongValues checks that the schema names the values that it refuses.
 func TestWrongValues(t *testing.T) {
+	reference := values{"name": "reference", "image": "localhost/nadra-cni-plugins:dev"}
 	for _, tt := range []struct {
 		name   string
 		values values
@@ -437,6 +438,9 @@ func TestWrongValues(t *testing.T) {
 		{"default network", values{"controller": values{"defaultNetworks": []any{"lan"}}}, "/controller/defaultNetworks/0"},
 		{"system namespace", values{"controller": values{"systemNamespaces": []any{"a/b"}}}, "/controller/systemNamespaces/0"},
 		{"pull policy", values{"node": values{"imagePullPolicy": "Sometimes"}}, "/node/imagePullPolicy"},
+		{"images on OpenShift", values{"mode": "beside-multus", "openshift": true, "node": values{"cniImages": []any{reference}}}, "openshift allows no image volumes"},
+		{"an image twice", values{"node": values{"cniImages": []any{reference, reference}}}, "two entries of the name reference"},
+		{"an order without an image", values{"node": values{"cniImages": []any{reference}, "args": []any{"--cni-bin-dirs=/var/lib/cni/bin"}}}, "without image:reference"},
 		{"an image of another type", values{"node": values{"image": values{"tag": "v1"}}}, "/node/image"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -218,6 +218,9 @@ func multusDirectories(c *Capabilities) result {
 		} {
 			ours, theirs := strings.Split(c.Nadra.Flag(d.flag, d.ours), ","), hostPath(d.theirs)
 			if theirs != "" && !slices.Contains(ours, theirs) {
+				if d.flag == "cni-bin-dirs" { // a list, whose present entries stay
+					theirs = strings.Join(append(ours, theirs), ",")
+				}
 				differ = append(differ, fmt.Sprintf("--%s=%s", d.flag, theirs))
 			}
 		}

@@ -79,6 +79,16 @@ func TestProbe(t *testing.T) {
 	nothingLeft(t, kube, 2)
 }
 
+// TestProbeOfAnOlderDriver checks that the probe of a driver without images has no flag that an older driver lacks.
+func TestProbeOfAnOlderDriver(t *testing.T) {
+	for bins, want := range map[string]bool{"/opt/cni/bin": false, "/opt/cni/bin,image:reference": true} {
+		args := Probe{BinDirs: bins}.args(nil)
+		if got := slices.Contains(args, "--state-dir=/var/lib/nadra"); got != want || !slices.Contains(args, "--cni-bin-dirs="+bins) {
+			t.Errorf("%s: %q", bins, args)
+		}
+	}
+}
+
 // TestProbeFails checks that the reason for which a pod does not end is reported, and that the
 // pod is deleted.
 func TestProbeFails(t *testing.T) {

@@ -30,13 +30,16 @@ func (p Probe) args(nadra *Nadra) []string {
 		cdi = append(cdi, dir)
 	}
 	confs := []string{nadra.Flag("cni-conf-dir", "/etc/cni/net.d"), nadra.Flag("nad-conf-dir", "/etc/cni/multus/net.d")}
-	return []string{
+	bins, state := cmp.Or(p.BinDirs, nadra.Flag("cni-bin-dirs", "/opt/cni/bin")), []string(nil)
+	if strings.Contains(bins, "image:") { // an older driver knows neither
+		state = []string{"--state-dir=" + nadra.Flag("state-dir", "/var/lib/nadra")}
+	}
+	return append([]string{
 		"probe",
 		"--host-root=" + nodepod.HostRoot,
 		"--nri-socket=" + nadra.Flag("nri-socket", "/var/run/nri/nri.sock"),
 		"--cdi-dirs=" + strings.Join(cdi, ","),
-		"--state-dir=" + nadra.Flag("state-dir", "/var/lib/nadra"),
-		"--cni-bin-dirs=" + cmp.Or(p.BinDirs, nadra.Flag("cni-bin-dirs", "/opt/cni/bin")),
+		"--cni-bin-dirs=" + bins,
 		"--cni-conf-dirs=" + strings.Join(confs, ","),
-	}
+	}, state...)
 }

@@ -153,16 +153,16 @@ func (d Device) apply(driver, node string, now time.Time) *resourceac.AllocatedD
 		}
 		out.WithNetworkData(network)
 	}
-	own := map[string]any{}
+	own, all := map[string]any{}, map[string]any{}
 	if !strings.HasPrefix(d.Pool, node+"/") {
 		// The name of a device that nodes share does not tell on which node the claim has it, and the policy
 		// nadra-claim-status keeps the drivers of other nodes from it.
-		own["node"] = node
+		own["node"], all["node"] = node, node
 	}
 	if len(d.Plugins) > 0 {
-		own[v1alpha1.PluginsData] = d.Plugins
+		all[v1alpha1.PluginsData] = d.Plugins
 	}
-	for _, data := range []json.RawMessage{with(d.Result, own), with(nil, own)} {
+	for _, data := range []json.RawMessage{with(d.Result, all), with(d.Result, own), with(nil, all), with(nil, own)} {
 		if len(data) > 0 && len(data) <= maxData {
 			return out.WithData(runtime.RawExtension{Raw: data})
 		}

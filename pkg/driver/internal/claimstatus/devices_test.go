@@ -68,6 +68,11 @@ func TestDeviceStatusKeepsTheLimits(t *testing.T) {
 	if got := asDevice(t, Attached(r)); got.Data == nil || string(got.Data.Raw) != `{"nadraPlugins":["/opt/cni/bin/bridge@sha256:0"]}` {
 		t.Errorf("data without room for the result: %v", got.Data)
 	}
+	full := drivertest.Attached("net1", `{"cniVersion":"1.1.0","dns":{"domain":"`+strings.Repeat("x", maxData-100)+`"}}`)
+	full.Plugins = []string{"/opt/cni/bin/" + strings.Repeat("x", 100)}
+	if got := asDevice(t, Attached(full)); got.Data == nil || string(got.Data.Raw) != string(full.Result) {
+		t.Errorf("the plugins have taken the result's place: %v", got.Data)
+	}
 	r.Plugins = []string{strings.Repeat("x", maxData)}
 	if got := asDevice(t, Attached(r)); got.Data != nil {
 		t.Errorf("%d bytes of data", len(got.Data.Raw))
