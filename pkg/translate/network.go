@@ -203,7 +203,9 @@ func (n *inputNetwork) readConfig() {
 	nad.Annotations = map[string]string{
 		attachment.ResourceNameAnnotation: n.resourceName,
 		attachment.NodeSelectorAnnotation: str(annotation(o.node, attachment.NodeSelectorAnnotation)),
-		attachment.DeviceFromAnnotation:   str(annotation(o.node, attachment.DeviceFromAnnotation)),
+	}
+	if value := annotation(o.node, attachment.DeviceFromAnnotation); value != nil {
+		nad.Annotations[attachment.DeviceFromAnnotation] = str(value)
 	}
 	var err error
 	n.network, err = networkOf(nad)
