@@ -38,7 +38,7 @@ type totals struct{ cells, resumed, completed, rolledBack, cordoned, sent, lost 
 
 // TestAnyStepFails makes every kind of fault happen while the steps of a node's move are under way, and
 // ends the upgrade with resume or rollback. No node may stay cordoned, no pod may be touched, none may
-// lose a packet, and every sandbox must have somebody who detaches its networks. By default it tests nine
+// lose a packet, and every sandbox must have somebody who detaches its networks. By default it tests five
 // cells of the matrix, chosen at random; UPGRADE_MATRIX=. tests all.
 func TestAnyStepFails(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 70*time.Minute)
