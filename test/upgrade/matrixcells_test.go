@@ -42,16 +42,14 @@ func allCells() []cell {
 	return out
 }
 
-// someCells returns a cell for each fault. They have different steps, and each ending at least once.
+// someCells returns a cell of each fault, at different steps, of which some end by resume and some by a rollback.
 func someCells(seed uint64) []cell {
 	random := rand.New(rand.NewPCG(seed, 1))
-	steps := upgrade.NodeSteps[upgrade.ToNadra]
-	ends := []ending{resume, resume, rollBack, rollBack, rollBackAll}
-	at := random.Perm(len(steps))
-	random.Shuffle(len(ends), func(i, j int) { ends[i], ends[j] = ends[j], ends[i] })
+	all, steps := allCells(), len(upgrade.NodeSteps[upgrade.ToNadra])
+	at, first := random.Perm(steps), random.IntN(2)
 	var out []cell
-	for i, fault := range faults {
-		out = append(out, cell{fault, steps[at[i]], ends[i]})
+	for i := range faults {
+		out = append(out, all[2*(i*steps+at[i])+(first+i)%2])
 	}
 	return out
 }
