@@ -123,7 +123,8 @@ func (r *profiles) Reconcile(ctx context.Context, _ reconcile.Request) (reconcil
 	if err := r.List(ctx, &existing, client.HasLabels{v1alpha1.ProfileLabel}); err != nil {
 		return reconcile.Result{}, fmt.Errorf("listing the slices of profiles: %w", err)
 	}
-	used, cut, err := r.used(ctx, existing.Items)
+	seated := profilesOf(existing.Items)
+	used, haveNodes, err := r.used(ctx, seated)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -140,10 +141,8 @@ func (r *profiles) Reconcile(ctx context.Context, _ reconcile.Request) (reconcil
 		}
 	}
 	r.offers = offers
-	return r.write(ctx, existing.Items, wanted, func(profile string) bool {
-		_, inUse := used[profile]
-		return inUse || cut.Has(profile)
-	})
+	r.keepUnused(seated.Difference(haveNodes))
+	return r.write(ctx, existing.Items, wanted)
 }
 
 // owner returns a reference to the drivers' right to write profiles, which each installation with a controller has:
@@ -158,9 +157,9 @@ func (r *profiles) owner(ctx context.Context) ([]metav1.OwnerReference, error) {
 }
 
 // used returns the profiles of nodes, with their facts: those that most nodes have. A profile that has slices gives way
-// only to one of more than twice as many nodes, so that nodes that come and go do not make slices come and go. cut are
-// the profiles beyond the limit.
-func (r *profiles) used(ctx context.Context, existing []resourceapi.ResourceSlice) (used map[string]offer.Facts, cut sets.Set[string], err error) {
+// only to one of more than twice as many nodes, so that nodes that come and go do not make slices come and go. haveNodes
+// has the profiles beyond the limit, too.
+func (r *profiles) used(ctx context.Context, seated sets.Set[string]) (used map[string]offer.Facts, haveNodes sets.Set[string], err error) {
 	nodes := &metav1.PartialObjectMetadataList{}
 	nodes.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
 	if err := r.nodes.List(ctx, nodes); err != nil {
@@ -186,7 +185,6 @@ func (r *profiles) used(ctx context.Context, existing []resourceapi.ResourceSlic
 		known[profile] = facts
 	}
 	r.ignored = ignored
-	seated := profilesOf(existing)
 	weight := func(profile string) int {
 		if seated.Has(profile) {
 			return 4*count[profile] + 1
@@ -194,9 +192,11 @@ func (r *profiles) used(ctx context.Context, existing []resourceapi.ResourceSlic
 		return 2 * count[profile]
 	}
 	names := slices.SortedFunc(maps.Keys(known), func(a, b string) int { return cmp.Or(cmp.Compare(weight(b), weight(a)), cmp.Compare(a, b)) })
-	cut = sets.New(names[min(len(names), maxProfiles):]...)
-	maps.DeleteFunc(known, func(profile string, _ offer.Facts) bool { return cut.Has(profile) })
-	return known, cut, nil
+	haveNodes = sets.New(names...)
+	for _, profile := range names[min(len(names), maxProfiles):] {
+		delete(known, profile)
+	}
+	return known, haveNodes, nil
 }
 
 // profilesOf returns the profiles that have slices.
@@ -208,16 +208,16 @@ func profilesOf(existing []resourceapi.ResourceSlice) sets.Set[string] {
 	return out
 }
 
-// keepUnused decides which profiles that no node has keep their slices: the maxUnused that nodes had last, for
+// keepUnused decides which profiles without nodes keep their slices: the maxUnused that nodes had last, for
 // profileGrace.
-func (r *profiles) keepUnused(existing []resourceapi.ResourceSlice, haveNodes func(profile string) bool) {
+func (r *profiles) keepUnused(profiles sets.Set[string]) {
 	since := map[string]time.Time{}
-	for profile := range profilesOf(existing) {
+	for profile := range profiles {
 		first, known := r.unused[profile]
 		if !known {
 			first = r.now()
 		}
-		if !haveNodes(profile) && r.now().Sub(first) < profileGrace {
+		if r.now().Sub(first) < profileGrace {
 			since[profile] = first
 		}
 	}
@@ -230,8 +230,7 @@ func (r *profiles) keepUnused(existing []resourceapi.ResourceSlice, haveNodes fu
 
 // write creates and updates slices, and deletes those that are not wanted, unless nodes had their profiles a short time
 // ago. It returns when to look again.
-func (r *profiles) write(ctx context.Context, existing []resourceapi.ResourceSlice, wanted map[string]*resourceapi.ResourceSlice, haveNodes func(profile string) bool) (reconcile.Result, error) {
-	r.keepUnused(existing, haveNodes)
+func (r *profiles) write(ctx context.Context, existing []resourceapi.ResourceSlice, wanted map[string]*resourceapi.ResourceSlice) (reconcile.Result, error) {
 	var failed []error
 	for i := range existing {
 		s := &existing[i]

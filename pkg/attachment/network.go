@@ -66,8 +66,8 @@ func (n Network) CheckNoDeviceFrom() error {
 		"request the device and the network in a ResourceClaim with deviceFrom, or remove the annotation", n.Ref, DeviceFromAnnotation, n.DeviceFrom)
 }
 
-// ParseNetwork parses a NetworkAttachmentDefinition. It returns ErrNoConfig if spec.config is empty;
-// any other error has the position of the mistake. libcni accepts every network that ParseNetwork
+// ParseNetwork parses a NetworkAttachmentDefinition. It returns ErrNoConfig, and the network without its
+// configuration, if spec.config is empty; any other error has the position of the mistake. libcni accepts every network that ParseNetwork
 // accepts. ParseNetwork refuses a configuration beyond a limit before it decodes anything.
 func ParseNetwork(nad *nadv1.NetworkAttachmentDefinition) (Network, error) {
 	n := unparsed(nad)

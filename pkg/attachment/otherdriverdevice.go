@@ -113,9 +113,9 @@ var deviceless = map[string]bool{"bridge": true, "ptp": true, "dummy": true, "ta
 // OnDevice returns the attachment on a device of another driver. The first plugin of the chain decides how: macvlan and
 // its like get the device's interface as their master, on the host or in the pod; host-device gets a device without
 // an ID by its interface; other plugins get the device's ID as WithDevice gives it to them. The device serves several
-// networks only as a master, and not in macvlan's mode passthru. OnDevice refuses a device whose driver does not publish what the plugin needs, and a NAD that
-// names another device. A master in the pod may have a name of its own there, but not that of an interface which the
-// pod has anyway: eth0, lo and taken, the names of the pod's networks.
+// networks only as a master, and not in macvlan's mode passthru. OnDevice refuses a device whose driver does not publish
+// what the plugin needs, and a NAD that names another device. A master in the pod may have a name of its own there, but
+// not that of another interface of the pod: eth0, lo and taken, the names of the pod's networks.
 func (a Attachment) OnDevice(d OtherDriverDevice, taken ...string) (Attachment, error) {
 	mismatch := func(format string, args ...any) (Attachment, error) {
 		return a, reason.Errorf(reason.DeviceMismatch, "running network %s on device %s of driver %s: %w", a.Network, d.Device, d.Driver, fmt.Errorf(format, args...))

@@ -26,6 +26,8 @@ const (
 	imageVolumes = "/cni-images"
 	// current is the link to the copy of an image volume that plugins are run from.
 	current = "current"
+	// temporaryPrefix begins the names of what is not complete.
+	temporaryPrefix = "new-"
 	// maxPrograms and maxProgramBytes limit what is copied of an image volume, and freeBytes is what a copy leaves
 	// of the state directory's file system for the records.
 	maxPrograms, maxProgramBytes, freeBytes = 200, 1 << 30, 64 << 20
@@ -119,7 +121,7 @@ func copyImage(from, images string) (digest string, err error) {
 }
 
 // copy copies the files to a temporary directory, and renames it when it is complete. After an error nothing is left.
-func (p programs) copy(root *os.Root, images string) (err error) {
+func (p programs) copy(root *os.Root, images string) error {
 	to, temporary := filepath.Join(images, p.digest), filepath.Join(images, temporaryPrefix+p.digest)
 	var disk unix.Statfs_t
 	if err := errors.Join(atomicfile.MkdirAll(images, 0o755), unix.Statfs(images, &disk)); err != nil {
@@ -224,9 +226,6 @@ func removeOthers(dir string, keep ...string) {
 		}
 	}
 }
-
-// temporaryPrefix begins the names of what is not complete.
-const temporaryPrefix = "new-"
 
 // remove removes an entry of a directory, which has it as a whole or not at all meanwhile. What is left after a crash is
 // removed by the next driver.

@@ -162,8 +162,11 @@ func (d Device) apply(driver, node string, now time.Time) *resourceac.AllocatedD
 	if len(d.Plugins) > 0 {
 		all[v1alpha1.PluginsData] = d.Plugins
 	}
-	for _, data := range []json.RawMessage{with(d.Result, all), with(d.Result, own), with(nil, all), with(nil, own)} {
-		if len(data) > 0 && len(data) <= maxData {
+	for _, try := range []struct {
+		result json.RawMessage
+		fields map[string]any
+	}{{d.Result, all}, {d.Result, own}, {nil, all}, {nil, own}} {
+		if data := with(try.result, try.fields); len(data) > 0 && len(data) <= maxData {
 			return out.WithData(runtime.RawExtension{Raw: data})
 		}
 	}
