@@ -168,12 +168,44 @@ func (js *attachJobs) succeed(ctx context.Context, j *job, started time.Time) {
 	js.updateMetadata(ctx, j.sandbox.Pod)
 	js.learn(j, nil)
 	klog.FromContext(ctx).Info("Attached pod", "sandbox", j.sandbox.ID, "duration", time.Since(started))
-	js.report.attached(j.sandbox)
+	js.reportAttached(j.sandbox)
 	j.end(nil)
 	js.remove(j)
 	js.measure(j, nil)
 	js.edits.changed(j.sandbox.Pod.UID)
 	js.checker.lookAt(j.sandbox.Pod, js.store.ForPod(j.sandbox.Pod.UID))
+}
+
+// reportAttached reports that a sandbox is attached, after its network-status: containers wait for that write, and
+// nobody for these. It waits for networkstatus.Late at most. What has detached the sandbox meanwhile, or has been
+// attaching it again, reports by itself, and the claims of a driver that stops are repaired by the next one.
+func (js *attachJobs) reportAttached(s attachment.Sandbox) {
+	status, waiting := js.networkStatus.Pending(s.Pod)
+	if !waiting {
+		js.report.attached(s)
+		return
+	}
+	js.operations.Go(func(ctx context.Context) {
+		late := time.NewTimer(networkstatus.Late)
+		defer late.Stop()
+		select {
+		case <-status.Stored:
+		case <-late.C:
+		case <-ctx.Done():
+			return
+		}
+		ctx = operations.WithPod(ctx, s.Pod)
+		op := operations.Operation{Pod: s.Pod, Manner: operations.Yielding, Limit: operations.AttachTime, Over: reason.Errorf(reason.AttachTimeout, "the pod is busy")}
+		err := js.operations.Do(ctx, op, func(context.Context) error {
+			if !slices.ContainsFunc(js.store.ForPod(s.Pod.UID), js.attacher.Missing(s)) {
+				js.report.attached(s)
+			}
+			return nil
+		})
+		if err != nil {
+			klog.FromContext(ctx).Error(err, "Reporting that a pod is attached failed", "sandbox", s.ID)
+		}
+	})
 }
 
 // fail reports why a sandbox is not attached: on the pod and its claims, to the hook if one

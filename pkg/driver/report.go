@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	types100 "github.com/containernetworking/cni/pkg/types/100"
 	corev1 "k8s.io/api/core/v1"
@@ -45,21 +46,26 @@ func (r *reporter) prepareFailed(claim *resourceapi.ResourceClaim, err error) {
 	}
 }
 
-// attached reports that a sandbox is attached: on every claim and by events.
+// attached reports that a sandbox is attached: on every claim, and by one event for all networks, because each
+// event of a pod costs the API server a request.
 func (r *reporter) attached(sandbox attachment.Sandbox) {
 	records := r.store.ForPod(sandbox.Pod.UID)
 	for claim, devices := range claimstatus.ByClaim(records, claimstatus.Attached) {
 		r.claimStatus.Set(claim, devices)
 	}
+	var added []string
 	var unclaimed []attachment.Selection
 	for _, record := range checkpoint.Networks(records) {
 		if !record.Awaited(sandbox.ID) {
 			continue // an edit has added it, and has its own event
 		}
-		r.events.Pod(sandbox.Pod, corev1.EventTypeNormal, reason.EventAddedInterface, addedMessage(record))
+		added = append(added, addedMessage(record))
 		if record.Unclaimed() {
 			unclaimed = append(unclaimed, attachment.Selection{Network: record.Attachment.Network})
 		}
+	}
+	if len(added) > 0 {
+		r.events.Pod(sandbox.Pod, corev1.EventTypeNormal, reason.EventAddedInterface, strings.Join(added, "; "))
 	}
 	if len(unclaimed) > 0 {
 		r.attachedWithoutClaim(sandbox.Pod, unclaimed, ". "+reason.WithoutClaim)
@@ -96,7 +102,7 @@ func (r *reporter) editFailed(pod attachment.PodRef, removing bool, err error) {
 	r.events.Pod(pod, corev1.EventTypeWarning, event, err.Error())
 }
 
-// addedMessage returns the text of the AddedInterface event, which is Multus'.
+// addedMessage returns the text of a network in an AddedInterface event, which is Multus'.
 func addedMessage(r checkpoint.Record) string {
 	var result types100.Result
 	_ = json.Unmarshal(r.Result, &result) // a result without addresses has the same text

@@ -2,7 +2,6 @@ package driver
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,8 +11,8 @@ import (
 	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 )
 
-// TestRequestsOfAPod checks that a pod with three networks of one claim sends two requests
-// once it is attached: for the claim's status, and the pod's network-status.
+// TestRequestsOfAPod checks what is sent for an attached pod with three networks of one claim: network-status, for which
+// the containers wait, and only after that the claim's status and one event.
 func TestRequestsOfAPod(t *testing.T) {
 	pod, c := objects()
 	kube := fake.NewClientset(pod, c)
@@ -25,7 +24,6 @@ func TestRequestsOfAPod(t *testing.T) {
 		for _, a := range kube.Actions() {
 			out = append(out, strings.TrimSuffix(a.GetVerb()+" "+a.GetResource().Resource+"/"+a.GetSubresource(), "/"))
 		}
-		slices.Sort(out)
 		return out
 	}
 	h := newHooks(d, time.Minute)
@@ -33,6 +31,8 @@ func TestRequestsOfAPod(t *testing.T) {
 		t.Fatal(err)
 	}
 	drivertest.Same(t, "requests within the hook", nil, asked())
+	drivertest.Same(t, "statuses of claims that are queued before network-status is stored", 0, d.claimStatus.Queue(time.Now()).Length)
+	drivertest.Same(t, "events before network-status is stored", nil, eventsOf(t, d))
 	written(t, d, func() error {
 		if got := asked(); len(got) < len(wanted) {
 			return fmt.Errorf("requests so far: %q", got)
@@ -40,4 +40,6 @@ func TestRequestsOfAPod(t *testing.T) {
 		return nil
 	})
 	drivertest.Same(t, "requests", wanted, asked())
+	add := func(name string) string { return "Add " + name + " [10.1.0.0/24] from default/blue" }
+	drivertest.Same(t, "events", []string{"Normal AddedInterface " + add("net1") + "; " + add("net2") + "; " + add("net3")}, eventsOf(t, d))
 }
