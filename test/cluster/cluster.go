@@ -101,6 +101,7 @@ func Stop(ctx context.Context, dir string) error {
 	if err := tearDown(ctx, options.Dir); err != nil {
 		return fmt.Errorf("stopping the cluster in %s: %w", options.Dir, err)
 	}
+	started.Delete(options.Dir)
 	return os.Remove(options.Dir)
 }
 

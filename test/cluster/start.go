@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 )
 
@@ -41,6 +42,7 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 	}
 	d := description{Options: options, Artifacts: artifacts}
 	c := newCluster(d)
+	started.Store(options.Dir, true)
 	if err := c.bringUp(ctx); err != nil {
 		return nil, c.giveUp(ctx, err)
 	}
@@ -48,6 +50,19 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 		return nil, c.giveUp(ctx, err)
 	}
 	return c, nil
+}
+
+// started has the run folders of the clusters that this process has started and not stopped.
+var started sync.Map
+
+// StopStarted stops the clusters that this process has started and not stopped.
+func StopStarted(ctx context.Context) error {
+	var errs []error
+	started.Range(func(dir, _ any) bool {
+		errs = append(errs, Stop(ctx, dir.(string)))
+		return true
+	})
+	return errors.Join(errs...)
 }
 
 func refuseRunning(dir string) error {

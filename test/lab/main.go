@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/nadra-dev/nadra/test/cluster"
 )
@@ -19,17 +20,44 @@ func Main(suite string, run func(ctx context.Context, dir string) (code int)) {
 	os.Exit(inFolder(suite, run))
 }
 
-// inFolder calls run with a temporary folder and returns its code.
+// interruptTime is how long a run may go on after its interruption: what looks at its context ends in an orderly way, and
+// tests of a suite would go on to their own limits.
+const interruptTime = 20 * time.Second
+
+// inFolder calls run with a temporary folder and returns its code. A second signal ends the process at once.
 func inFolder(suite string, run func(ctx context.Context, dir string) int) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop)
 	dir, err := os.MkdirTemp("", "nadra-"+suite+"-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	return run(ctx, dir)
+	return untilInterrupted(ctx, func() int { return run(ctx, dir) }, cluster.StopStarted)
+}
+
+// untilInterrupted returns the code of run, or 1 if run does not end within interruptTime after the end of ctx. Then
+// it calls clean.
+func untilInterrupted(ctx context.Context, run func() (code int), clean func(context.Context) error) int {
+	ended := make(chan int, 1)
+	go func() { ended <- run() }()
+	select {
+	case code := <-ended:
+		return code
+	case <-ctx.Done():
+	}
+	select {
+	case code := <-ended:
+		return code
+	case <-time.After(interruptTime):
+	}
+	fmt.Fprintln(os.Stderr, "interrupted: stopping the cluster")
+	if err := clean(context.WithoutCancel(ctx)); err != nil {
+		fmt.Fprintln(os.Stderr, "stopping the cluster:", err)
+	}
+	return 1
 }
 
 // Suite runs all its tests on one cluster.
