@@ -217,10 +217,10 @@ e2e-containerd-2.3 e2e-containerd-2.2: export NADRA_CONTAINERD = $(@:e2e-contain
 e2e-crio e2e-containerd-2.3 e2e-containerd-2.2: image
 	$(call on-clusters,./test/e2e/...,-p 1 $(if $(RUN),,-run '$(OF_RUNTIMES)|^TestFamilies$$'))
 
-# With the tests that name directories.
-OF_LAYOUTS := $(OF_RUNTIMES)|^Test(APIServerAway.*|BadInput|BrokenDelLetsThePodGo|Chart|Cleanup|DamagedRecord|Layout|NetworkOfAFile)$$
+# With the tests that name directories, that show each promise, and of plugins' STATUS.
+OF_LAYOUTS = $(OF_RUNTIMES)|$(OF_PROMISES)|^Test(APIServerAway.*|StatusWithdraws.*|BadInput|BrokenDelLetsThePodGo|Chart|Cleanup|DamagedRecord|Layout|NetworkOfAFile)$$
 e2e-elsewhere: export NADRA_LAYOUT := elsewhere
-e2e-elsewhere: image ## one node with a read-only root, with the directories of kubelet, NRI, CDI, CNI and nadra elsewhere
+e2e-elsewhere: image $(BIN)/nadra-cni-plugins.tar ## one node with a read-only root, the directories of kubelet, NRI, CDI, CNI and nadra elsewhere, and plugins from an image
 	$(call on-clusters,./test/e2e/...,-p 1 $(if $(RUN),,-run '$(OF_LAYOUTS)'))
 
 # The tests that name addresses; with MORE those in which runtimes differ, and of the controller.

@@ -14,17 +14,14 @@ import (
 	"path/filepath"
 	"testing"
 
-	"sigs.k8s.io/yaml"
-
 	"github.com/nadra-dev/nadra/test/cluster"
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// Images of plugins: the released one, one with another build of it, and one of somebody else, which has an IPAM plugin.
+// Images of plugins besides the released one: one with another build of it, and one of somebody else, which has an IPAM plugin.
 const (
-	reference = "localhost/nadra-cni-plugins:dev"
-	next      = "localhost/nadra-cni-plugins:next"
-	more      = "localhost/more-plugins:dev"
+	next = "localhost/nadra-cni-plugins:next"
+	more = "localhost/more-plugins:dev"
 )
 
 var (
@@ -74,7 +71,7 @@ func images(ctx context.Context, dir string) ([]string, error) {
 	if err = errors.Join(err, macvlan.Close()); err != nil {
 		return nil, err
 	}
-	archives := []string{lab.Built("nadra-cni-plugins.tar")}
+	var archives []string
 	for name, files := range map[string][]string{
 		next: {"/macvlan=" + nextPrograms + "/macvlan", "/host-local=" + nextPrograms + "/host-local"},
 		more: {"/opt/plugins/fixed=" + programs + "/static", "/opt/README=" + filepath.Join(lab.Root(), "README.md")},
@@ -89,22 +86,14 @@ func images(ctx context.Context, dir string) ([]string, error) {
 	return archives, nil
 }
 
-// install gives the driver the component cni-plugins, and an image of somebody else whose plugins are in a directory.
+// install gives the driver, which has the component cni-plugins, an image of somebody else whose plugins are in a
+// directory, and takes the runtime's plugins away.
 func install(ctx context.Context, c *cluster.Cluster) error {
-	content, err := os.ReadFile(filepath.Join(lab.Root(), "manifests", "components", "cni-plugins", "kustomization.yaml"))
-	if err != nil {
-		return err
-	}
-	var component struct{ Patches []struct{ Patch string } }
-	if err := yaml.Unmarshal(content, &component); err != nil || len(component.Patches) != 1 {
-		return fmt.Errorf("reading the component cni-plugins: %d patches, %w", len(component.Patches), err)
-	}
-	mine := `
+	return patch(ctx, c, `
 - {op: add, path: /spec/template/spec/containers/0/args/-, value: "--cni-bin-dirs=/opt/cni/bin,image:reference,image:more"}
 - {op: add, path: /spec/template/spec/containers/0/volumeMounts/-, value: {name: cni-image-more, mountPath: /cni-images/more, readOnly: true, subPath: opt/plugins}}
-- {op: add, path: /spec/template/spec/volumes/-, value: {name: cni-image-more, image: {reference: ` + more + `}}}
-`
-	return patch(ctx, c, component.Patches[0].Patch+mine)
+- {op: add, path: /spec/template/spec/volumes/-, value: {name: cni-image-more, image: {reference: `+more+`}}}
+`)
 }
 
 // patch changes the driver's DaemonSet by a JSON Patch, and waits until all nodes run it.

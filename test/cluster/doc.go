@@ -54,7 +54,7 @@
 //	NADRA_EMULATE        the version that the control plane emulates (--emulated-version), without
 //	                     another build
 //	NADRA_FEATURE_GATES  feature gates of all components: DRADeviceTaints=false,…
-//	NADRA_LAYOUT         elsewhere: a read-only root, and other directories
+//	NADRA_LAYOUT         elsewhere: a read-only root, other directories, the reference plugins from an image
 //	NADRA_FAMILIES       ipv6 or dual: addresses of nodes, services and pods
 //	NADRA_MULTUS         4.2: the newest release before the Multus of the other lanes
 //	MULTUS               a folder with built programs of another Multus

@@ -1,8 +1,10 @@
 package cluster
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 )
@@ -12,7 +14,8 @@ import (
 const layoutVariable = "NADRA_LAYOUT"
 
 // Elsewhere is the layout of a node as image-based distributions have it: its root file
-// system is read-only, and everything that components write is elsewhere.
+// system is read-only, everything that components write is elsewhere, and nadra takes the
+// reference CNI plugins from their image.
 const Elsewhere = "elsewhere"
 
 // Layout has the paths on a node that differ between distributions.
@@ -28,6 +31,9 @@ type Layout struct {
 	NRISocket, CDI string
 	// State is nadra's directory.
 	State string
+	// PluginImage means that nadra looks for plugins in the image with the reference plugins, and then in CNIPrograms,
+	// which are the runtime's.
+	PluginImage bool
 	// ReadOnlyRoot means that nothing can be written but the node's own folders, /run and
 	// /tmp.
 	ReadOnlyRoot bool
@@ -48,7 +54,7 @@ var layouts = map[string]Layout{
 	Elsewhere: {
 		Name:    Elsewhere,
 		Kubelet: "/srv/kubelet", CNIPrograms: "/srv/cni/bin", CNIConfig: "/srv/cni/net.d", NADConfig: "/srv/cni/multus/net.d",
-		NRISocket: "/run/elsewhere/nri.sock", CDI: "/run/elsewhere-cdi", State: "/srv/nadra", ReadOnlyRoot: true,
+		NRISocket: "/run/elsewhere/nri.sock", CDI: "/run/elsewhere-cdi", State: "/srv/nadra", ReadOnlyRoot: true, PluginImage: true,
 		// The kubelet has its device plugins in a fixed directory, whatever its root is.
 		folders: map[string]string{"/srv": "srv", "/var/lib/kubelet": "device-plugins"},
 	},
@@ -56,8 +62,12 @@ var layouts = map[string]Layout{
 
 // Flags returns the flags of nadra-node for the layout.
 func (l Layout) Flags() []string {
+	programs := l.CNIPrograms
+	if l.PluginImage {
+		programs = "image:reference," + programs
+	}
 	return []string{
-		"--state-dir=" + l.State, "--cni-bin-dirs=" + l.CNIPrograms, "--cni-conf-dir=" + l.CNIConfig, "--nad-conf-dir=" + l.NADConfig,
+		"--state-dir=" + l.State, "--cni-bin-dirs=" + programs, "--cni-conf-dir=" + l.CNIConfig, "--nad-conf-dir=" + l.NADConfig,
 		"--nri-socket=" + l.NRISocket, "--cdi-dir=" + l.CDI,
 		"--kubelet-plugins-dir=" + l.Kubelet + "/plugins", "--kubelet-registry-dir=" + l.Kubelet + "/plugins_registry",
 		"--pod-resources-socket=" + l.Kubelet + "/pod-resources/kubelet.sock",
@@ -75,6 +85,9 @@ func checkLayout(o Options) error {
 	}
 	return nil
 }
+
+// LayoutOf returns where the nodes of a cluster with these options have their directories.
+func LayoutOf(o Options) Layout { return layouts[cmp.Or(o.Layout, os.Getenv(layoutVariable))] }
 
 // UsualLayout returns the layout that nodes have by default.
 func UsualLayout() Layout { return layouts[""] }

@@ -50,6 +50,9 @@ func StartImage(ctx context.Context, archive string, o cluster.Options, out io.W
 	}
 	o.Out = out
 	o.ImageArchives = append(o.ImageArchives, archive)
+	if cluster.LayoutOf(o).PluginImage {
+		o.ImageArchives = append(o.ImageArchives, Built("nadra-cni-plugins.tar"))
+	}
 	c, err := cluster.Start(ctx, o)
 	if err != nil {
 		return nil, err

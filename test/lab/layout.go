@@ -37,7 +37,11 @@ func overlay(c *cluster.Cluster, manifests string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return dir, os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(kustomization(resource, c.Layout())), 0o644)
+	text := kustomization(resource, c.Layout())
+	if c.Layout().PluginImage {
+		text += fmt.Sprintf("components: [%s]\n", filepath.Join(filepath.Dir(resource), "components", "cni-plugins"))
+	}
+	return dir, os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(text), 0o644)
 }
 
 // kustomization renders an overlay of a resource that gives the DaemonSet the flags and the
@@ -48,7 +52,7 @@ func kustomization(resource string, layout cluster.Layout) string {
 	fmt.Fprintf(&b, "resources: [%s]\npatches:\n  - target: {kind: DaemonSet, name: nadra-node}\n    patch: |-\n", resource)
 	const spec = "/spec/template/spec"
 	for _, flag := range layout.Flags() {
-		fmt.Fprintf(&b, "      - {op: add, path: %s/containers/0/args/-, value: %s}\n", spec, flag)
+		fmt.Fprintf(&b, "      - {op: add, path: %s/containers/0/args/-, value: %q}\n", spec, flag)
 	}
 	volumes := []struct{ name, path string }{
 		{"state", layout.State},
