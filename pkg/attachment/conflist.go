@@ -70,27 +70,31 @@ func networkName(raw json.RawMessage, objectName string) (string, error) {
 	return name, nil
 }
 
-// checkPlugins checks the list of plugins.
-func checkPlugins(raw json.RawMessage) error {
+// pluginsOf returns the plugins of a list, with nadra's spelling of their keys.
+func pluginsOf(raw json.RawMessage) (json.RawMessage, error) {
 	if raw == nil {
-		return errors.New(`has neither "type" nor "plugins": name a plugin`)
+		return nil, errors.New(`has neither "type" nor "plugins": name a plugin`)
 	}
 	var plugins []json.RawMessage
 	if err := decodeJSON(raw, &plugins); err != nil {
-		return fmt.Errorf("plugins: %w", err)
+		return nil, fmt.Errorf("plugins: %w", err)
 	}
 	if len(plugins) == 0 {
-		return errors.New("plugins is empty: name a plugin")
+		return nil, errors.New("plugins is empty: name a plugin")
 	}
 	if err := v1alpha1.CheckSize("plugins", len(plugins), v1alpha1.MaxPlugins, "entries", "shorten the chain"); err != nil {
-		return err
+		return nil, err
 	}
 	for i, plugin := range plugins {
-		if err := checkPlugin(plugin); err != nil {
-			return fmt.Errorf("plugins[%d]: %w", i, err)
+		var err error
+		if err = checkPlugin(plugin); err == nil {
+			plugins[i], err = spelled(plugin, pluginKeys...)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("plugins[%d]: %w", i, err)
 		}
 	}
-	return nil
+	return mustJSON(plugins), nil
 }
 
 // checkPlugin checks the type of a plugin, and of its IPAM plugin.
@@ -99,9 +103,12 @@ func checkPlugin(raw json.RawMessage) error {
 	if err := decodeJSON(raw, &p); err != nil {
 		return err
 	}
-	p = types.PluginConf{} // again as libcni reads it, for which the order of keys is that of their names
-	if err := decodeJSON(sortedKeys(raw), &p); err != nil {
+	var sections struct{ IPAM json.RawMessage }
+	if err := decodeJSON(raw, &sections); err != nil {
 		return err
+	}
+	if _, err := spelled(sections.IPAM); err != nil {
+		return fmt.Errorf("ipam: %w", err)
 	}
 	if p.Type == "" {
 		return errors.New("type is missing: name the plugin's binary")

@@ -83,6 +83,14 @@ func checkMerge(t *testing.T, n Network) {
 	if _, err := libcni.NetworkConfFromBytes(a.Conflist); err != nil {
 		t.Errorf("libcni on %s: %v", a.Conflist, err)
 	}
+	if _, err := a.Renewed(n); err != nil {
+		t.Errorf("renewing %s: %v", a.Conflist, err)
+	}
+	if on, err := a.OnDevice(OtherDriverDevice{Driver: "nic.example.com", Device: "vf-3", ID: "0000:3b:02.3", Interface: "eth3"}); err == nil {
+		if _, err := ParseNetwork(nad(string(on.Conflist))); err != nil && reason.Of(err) != reason.LimitExceeded {
+			t.Errorf("on a device, the plugin gets %s: %v", on.Conflist, err)
+		}
+	}
 }
 
 // FuzzParseSelections checks that every annotation that parses is valid in a claim, which returns

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/containernetworking/cni/libcni"
+
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
 
 // TestMayRelease checks which DELs may release what another network of the sandbox has.
@@ -74,15 +76,36 @@ func TestIPAM(t *testing.T) {
 	}
 }
 
-// TestPluginsOfSpellings checks that nadra reads of a configuration what libcni and the plugins read: no spelling of a
-// key by a tenant hides what runs.
-func TestPluginsOfSpellings(t *testing.T) {
+// TestTwoSpellings checks that a network is refused in which two keys are one for plugins: which of them counts would
+// depend on an order that nadra changes, and a tenant could hide from nadra what runs.
+func TestTwoSpellings(t *testing.T) {
+	for name, config := range map[string]string{
+		"a key that folds to plugins":           `{"cniVersion":"1.0.0","plugins":[{"type":"macvlan","master":"eth1"}],"pluginſ":[]}`,
+		"plugins in capitals":                   `{"cniVersion":"1.0.0","plugins":[{"type":"macvlan","master":"eth1"}],"PLUGINS":null}`,
+		"two sections ipam":                     `{"type":"macvlan","ipam":{"type":"whereabouts","range":"10.0.0.0/24"},"IPAM":{}}`,
+		"two keys of ipam":                      `{"plugins":[{"type":"bridge","ipam":{"type":"host-local","subnet":"10.0.0.0/28","Subnet":"10.1.0.0/24"}}]}`,
+		"two keys of an ipam in capitals":       `{"plugins":[{"type":"bridge","IPAM":{"type":"host-local","Type":"dhcp"}}]}`,
+		"two types":                             `{"type":"vlan","Type":"bridge","master":"lan0","vlanId":5}`,
+		"a second interface of the host":        `{"plugins":[{"type":"host-device","device":"eno1","Device":""}]}`,
+		"a second mode":                         `{"plugins":[{"type":"macvlan","mode":"passthru","Mode":"bridge"}]}`,
+		"a second master, by another character": `{"plugins":[{"type":"macvlan","maſter":"eno1","master":""}]}`,
+		"a key that nadra does not know":        `{"plugins":[{"type":"vlan","vlanId":5,"vlanID":6}]}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := ParseNetwork(nad(config))
+			checkRefused(t, err, reason.NetworkInvalid, "keys")
+		})
+	}
+}
+
+// TestOtherSpellings checks that nadra reads of a configuration what libcni and the plugins read, and gives the plugin no
+// second key beside one in another spelling.
+func TestOtherSpellings(t *testing.T) {
 	for name, tt := range map[string]struct{ config, want string }{
-		"a key that folds to plugins": {`{"cniVersion":"1.0.0","plugins":[{"type":"macvlan","master":"eth1"}],"pluginſ":[{"type":"bridge"}]}`, "macvlan eth1 "},
-		"plugins in capitals":         {`{"cniVersion":"1.0.0","plugins":[{"type":"macvlan","master":"eth1"}],"PLUGINS":[]}`, "macvlan eth1 "},
-		"two sections ipam":           {`{"type":"macvlan","ipam":{"type":"whereabouts","range":"10.0.0.0/24"},"IPAM":{}}`, "macvlan  whereabouts"},
-		"an ipam that is hidden":      {`{"type":"bridge","ipam":{"type":"host-local","subnet":"10.0.0.0/28"},"IPAM":{"type":"dhcp"}}`, "bridge  host-local"},
-		"two types":                   {`{"type":"vlan","Type":"bridge","master":"lan0","vlanId":5}`, "vlan lan0 "},
+		"a master in capitals":  {`{"type":"macvlan","MASTER":"eth1"}`, "macvlan eth1 "},
+		"a type in capitals":    {`{"plugins":[{"Type":"macvlan","Master":"eth1","IPAM":{"Type":"dhcp"}}]}`, "macvlan eth1 dhcp"},
+		"a device by its ID":    {`{"type":"sriov","deviceid":"0000:00:00.1","pcibuſid":"0000:00:00.1"}`, "sriov  "},
+		"a VLAN of another key": {`{"type":"vlan","Master":"lan0","vlanID":5}`, "vlan lan0 "},
 	} {
 		n, err := ParseNetwork(nad(tt.config))
 		if err != nil {
@@ -98,6 +121,16 @@ func TestPluginsOfSpellings(t *testing.T) {
 		p := n.Plugins[0]
 		if got := p.Type + " " + p.Master + " " + p.IPAM.Type; got != tt.want || p.Type != parsed.Plugins[0].Network.Type || p.IPAM.Type != parsed.Plugins[0].Network.IPAM.Type {
 			t.Errorf("%s: %q, want %q; libcni runs %+v", name, got, tt.want, parsed.Plugins[0].Network)
+		}
+		a, err := NewAttachment(n, Selection{Network: n.Ref, CNIArgs: object{"k": mustJSON("v")}}, "net1")
+		if err == nil {
+			a, err = a.WithDevice("0000:03:00.1")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ParseNetwork(nad(string(a.Conflist))); err != nil {
+			t.Errorf("%s: with a device and arguments, the plugin gets %s: %v", name, a.Conflist, err)
 		}
 	}
 }

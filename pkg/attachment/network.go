@@ -108,11 +108,14 @@ func (n *Network) parse(config string) error {
 	if err != nil {
 		return err
 	}
+	if _, err := spelled([]byte(config)); err != nil {
+		return err
+	}
 	if n.CNIName, err = networkName(list["name"], n.Ref.Name); err != nil {
 		return err
 	}
 	list["name"] = mustJSON(n.CNIName)
-	if err := checkPlugins(list["plugins"]); err != nil {
+	if list["plugins"], err = pluginsOf(list["plugins"]); err != nil {
 		return err
 	}
 	n.Conflist = mustJSON(list)

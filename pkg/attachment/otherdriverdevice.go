@@ -3,6 +3,7 @@ package attachment
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"path"
@@ -96,8 +97,8 @@ type firstPlugin struct {
 // firstPlugin returns the first plugin of the chain. The configuration was parsed before, and has one.
 func (a Attachment) firstPlugin() (first firstPlugin, err error) {
 	var list struct{ Plugins []json.RawMessage }
-	if err := json.Unmarshal(a.Conflist, &list); err != nil {
-		return first, err
+	if err := json.Unmarshal(a.Conflist, &list); err != nil || len(list.Plugins) == 0 {
+		return first, cmp.Or(err, errors.New("it has no plugin"))
 	}
 	err = decodeJSON(list.Plugins[0], &first)
 	first.LinkInContainer = first.LinkInContainer && masterPlugins[first.Type] && first.Type != "ipoib" // others ignore it

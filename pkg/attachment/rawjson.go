@@ -2,13 +2,66 @@ package attachment
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"unicode"
 )
 
 // object is a JSON object with raw values, so that numbers beyond 2^53 and unknown keys are
 // preserved. The last one of duplicate keys is effective, as everywhere in encoding/json.
 type object = map[string]json.RawMessage
+
+// pluginKeys are the keys of a plugin's configuration that nadra, or libcni for it, reads or writes by one spelling.
+var pluginKeys = []string{
+	"args", "capabilities", "cniVersion", "device", "deviceID", "hwaddr", "ipam", "kernelpath", "linkInContainer", "mac", "master",
+	"mode", "name", "pciBusID", "prevResult", "runtimeConfig", "type", "vlan",
+}
+
+// spelled returns a JSON object with its keys of known in that spelling, because plugins read a key in whatever
+// case (encoding/json). It refuses two keys that are one for them: which of them counts would depend on their order, which
+// nadra changes.
+func spelled(raw json.RawMessage, known ...string) (json.RawMessage, error) {
+	if isNull(raw) {
+		return raw, nil
+	}
+	var in object
+	if err := decodeJSON(raw, &in); err != nil {
+		return nil, err
+	}
+	spelling := make(map[string]string, len(known))
+	for _, key := range known {
+		spelling[folded(key)] = key
+	}
+	renamed, out, keys := false, make(object, len(in)), make(map[string]string, len(in))
+	for _, key := range slices.Sorted(maps.Keys(in)) {
+		one := folded(key)
+		if other, found := keys[one]; found {
+			return nil, fmt.Errorf("keys %q and %q are the same for plugins: remove one of them", other, key)
+		}
+		keys[one] = key
+		as := cmp.Or(spelling[one], key)
+		renamed, out[as] = renamed || as != key, in[key]
+	}
+	if !renamed {
+		return raw, nil
+	}
+	return mustJSON(out), nil
+}
+
+// folded returns a key as encoding/json compares it with the names of fields.
+func folded(key string) string {
+	return strings.Map(func(r rune) rune {
+		next := unicode.SimpleFold(r)
+		for next > r {
+			r, next = next, unicode.SimpleFold(next)
+		}
+		return next
+	}, key)
+}
 
 // text returns the value of a key if it is a string, or "".
 func text(o object, key string) string {
