@@ -165,16 +165,21 @@ func (a Attachment) UsesIPAM(ipamType string) bool {
 	return slices.ContainsFunc(PluginsOf(a.Conflist), func(p Plugin) bool { return p.IPAM.Type == ipamType })
 }
 
+// Held is what an attachment has of its sandbox that the DEL of another one may take.
+type Held struct {
+	iface string
+	pools []string // of whereabouts
+}
+
+// Held returns what the attachment has.
+func (a Attachment) Held() Held { return Held{a.Interface, a.whereaboutsPools()} }
+
 // MayRelease reports whether the DEL of an attachment may delete or release what another attachment
 // in the same sandbox has: its interface, or an address. The DEL of whereabouts may release by the
 // sandbox alone (v0.8), and so the first address that any network of the sandbox has in the pool.
-func (a Attachment) MayRelease(other Attachment) bool {
-	if a.Interface == other.Interface {
-		return true
-	}
-	pools, others := a.whereaboutsPools(), other.whereaboutsPools()
-	return slices.ContainsFunc(pools, func(p string) bool {
-		return slices.ContainsFunc(others, func(o string) bool { return p == o || p == anyPool || o == anyPool })
+func (h Held) MayRelease(other Held) bool {
+	return h.iface == other.iface || slices.ContainsFunc(h.pools, func(p string) bool {
+		return slices.ContainsFunc(other.pools, func(o string) bool { return p == o || p == anyPool || o == anyPool })
 	})
 }
 

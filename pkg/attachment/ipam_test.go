@@ -37,11 +37,11 @@ func TestMayRelease(t *testing.T) {
 	} {
 		one := Attachment{Interface: "net1", Conflist: json.RawMessage(tt.one)}
 		other := Attachment{Interface: "net2", Conflist: json.RawMessage(tt.other)}
-		if one.MayRelease(other) != tt.want || other.MayRelease(one) != tt.want {
+		if one.Held().MayRelease(other.Held()) != tt.want || other.Held().MayRelease(one.Held()) != tt.want {
 			t.Errorf("%s: not %t", tt.name, tt.want)
 		}
 		other.Interface = "net1"
-		if !one.MayRelease(other) {
+		if !one.Held().MayRelease(other.Held()) {
 			t.Errorf("%s: the same interface is not released", tt.name)
 		}
 	}

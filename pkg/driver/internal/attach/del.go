@@ -152,7 +152,8 @@ func (a *Attacher) harm(r checkpoint.Record, deleted func(checkpoint.Record) boo
 		// Another runtime may still list what nadra has adopted.
 		stay = append(stay, slices.DeleteFunc(foreign, func(f attachment.Attachment) bool { return known[f.Interface] })...)
 	}
-	i := slices.IndexFunc(stay, r.Attachment.MayRelease)
+	held := r.Attachment.Held()
+	i := slices.IndexFunc(stay, func(other attachment.Attachment) bool { return held.MayRelease(other.Held()) })
 	if i < 0 {
 		return nil
 	}

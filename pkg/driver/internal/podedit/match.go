@@ -24,6 +24,10 @@ type matches struct {
 	// unserved counts the elements of the baseline that nadra did not attach and the annotation
 	// does not name any more.
 	unserved int
+	// keeps says, by record, why a network is not removed although the annotation does not name it any more.
+	keeps []error
+	// taken are the interfaces of attachments that stay or come back.
+	taken map[string]bool
 }
 
 // match finds the record of each element. An element that names its interface goes first, then
@@ -33,6 +37,7 @@ func match(baseline, wanted []attachment.Selection, records []checkpoint.Record)
 	m := &matches{
 		records: records, wanted: wanted, baseline: map[int]attachment.Selection{},
 		byElement: slices.Repeat([]int{none}, len(wanted)), byRecord: slices.Repeat([]int{none}, len(records)), absent: make([]bool, len(wanted)),
+		keeps: make([]error, len(records)), taken: map[string]bool{},
 	}
 	unserved := m.bind(baseline)
 	named := m.named()
@@ -48,8 +53,14 @@ func match(baseline, wanted []attachment.Selection, records []checkpoint.Record)
 		}
 	}
 	m.unserved = len(unserved)
+	m.keep()
+	for i, r := range records {
+		if m.stays(i) {
+			m.taken[r.Attachment.Interface] = true
+		}
+	}
 	back := func(i int) bool {
-		return records[i].Removed && !records[i].Unclaimed() && !m.kept()[records[i].Attachment.Interface]
+		return records[i].Removed && !records[i].Unclaimed() && !m.taken[records[i].Attachment.Interface]
 	}
 	m.assign(true, back)
 	m.assign(false, func(i int) bool { return back(i) && !named[records[i].Attachment.Interface] })
@@ -91,6 +102,7 @@ func (m *matches) assign(named bool, eligible func(record int) bool) {
 		for i, r := range m.records {
 			if m.byRecord[i] == none && !r.DeviceOnly && eligible(i) && m.means(s, i) {
 				m.byElement[e], m.byRecord[i] = i, e
+				m.taken[r.Attachment.Interface] = true
 				break
 			}
 		}
@@ -108,7 +120,7 @@ func (m *matches) means(s attachment.Selection, record int) bool {
 // stays reports whether the pod has a record's attachment and an edit does not remove it.
 func (m *matches) stays(record int) bool {
 	r := m.records[record]
-	return !r.DeviceOnly && !r.Removed && (m.byRecord[record] != none || m.isPinned(record) || m.keeps(record) != nil)
+	return !r.DeviceOnly && !r.Removed && (m.byRecord[record] != none || m.isPinned(record) || m.keeps[record] != nil)
 }
 
 // isPinned reports whether an edit cannot remove a record: the baseline does not name it, because its

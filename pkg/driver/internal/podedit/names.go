@@ -11,17 +11,6 @@ var netN = regexp.MustCompile(`^net[1-9][0-9]*$`)
 // isNetN reports whether an interface has a name that nadra may have given.
 func isNetN(iface string) bool { return netN.MatchString(iface) }
 
-// kept returns the interfaces of attachments that stay or come back.
-func (m *matches) kept() map[string]bool {
-	out := map[string]bool{}
-	for i, r := range m.records {
-		if m.stays(i) || m.byRecord[i] != none {
-			out[r.Attachment.Interface] = true
-		}
-	}
-	return out
-}
-
 // named returns the interfaces that elements name.
 func (m *matches) named() map[string]bool {
 	out := map[string]bool{}

@@ -138,7 +138,7 @@ func (m *matches) plan() Plan {
 			plan.Remove = append(plan.Remove, r)
 		}
 	}
-	taken, named := m.kept(), m.named()
+	taken, named := m.taken, m.named()
 	for e, s := range m.wanted {
 		i, name := m.byElement[e], s.Interface
 		switch {
@@ -164,7 +164,7 @@ func (m *matches) plan() Plan {
 	for _, i := range refused {
 		r := m.records[i]
 		place(r)
-		plan.Refused = append(plan.Refused, Refusal{Removing: true, Network: r.Attachment.Network, Interface: r.Attachment.Interface, Err: m.keeps(i)})
+		plan.Refused = append(plan.Refused, Refusal{Removing: true, Network: r.Attachment.Network, Interface: r.Attachment.Interface, Err: m.keeps[i]})
 	}
 	return plan
 }

@@ -221,3 +221,34 @@ func TestOwnStatusIsNotForeign(t *testing.T) {
 		t.Errorf("its own status: plan %q", plan.text())
 	}
 }
+
+// TestMakeGrows checks that the work of comparing a pod's networks grows at most with the square of their number: its
+// author is a tenant. An edit has removed half of the networks, and the next one names them with other parameters, some of
+// the others, and not the rest.
+func TestMakeGrows(t *testing.T) {
+	work := func(networks int) float64 {
+		pod := Pod{Namespace: drivertest.Web.Namespace}
+		var baseline, wanted []string
+		for i := range networks {
+			element := fmt.Sprintf(`{"name":"blue","interface":"i%d"}`, i)
+			change := []func(*checkpoint.Record){claimed, whereabouts(fmt.Sprintf("10.%d.0.0/24", i))}
+			switch {
+			case i < networks/2:
+				change = append(change, removed)
+				wanted = append(wanted, fmt.Sprintf(`{"name":"blue","interface":"i%d","mac":"02:00:00:00:00:%02x"}`, i, i))
+			case i < networks*3/4:
+				wanted = append(wanted, element)
+			}
+			baseline = append(baseline, element)
+			pod.Records = append(pod.Records, record(t, "["+element+"]", fmt.Sprintf("i%d", i), i, change...))
+		}
+		pod.Baseline, pod.Annotation = "["+strings.Join(baseline, ",")+"]", "["+strings.Join(wanted, ",")+"]"
+		if plan := Make(pod); len(plan.Remove) != networks/4 || len(plan.Add) != networks/2 {
+			t.Fatalf("%d networks: %s", networks, plan.text())
+		}
+		return testing.AllocsPerRun(1, func() { Make(pod) })
+	}
+	if few, many := work(16), work(64); many > 16*few {
+		t.Errorf("%.0f allocations for 16 networks, and %.0f for 64", few, many)
+	}
+}
