@@ -266,9 +266,9 @@ func (s slowPlugins) Del(ctx context.Context, sandbox attachment.Sandbox, a atta
 	return s.Kernel.Del(ctx, sandbox, a, result)
 }
 
-// TestHangingDELsDelayOnlyTheirPlugins checks that pending DELs of a plugin that hangs do not delay
-// those of others.
-func TestHangingDELsDelayOnlyTheirPlugins(t *testing.T) {
+// TestHangingDELsDelayOnlyTheirOwn checks that pending DELs of a plugin that hangs do not delay those of other plugins, nor
+// those of other tenants.
+func TestHangingDELsDelayOnlyTheirOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, k := newAttacher(t)
 		var running atomic.Int64
@@ -282,18 +282,21 @@ func TestHangingDELsDelayOnlyTheirPlugins(t *testing.T) {
 			return context.Cause(ctx)
 		}}
 		a.Plugins = a.Operations
-		for i := range 11 {
+		for i := range 12 {
 			s := drivertest.SandboxNo(i)
 			s.Pod.UID = s.ID
 			iface, plugin := "hangs", "hanging"
-			if i == 10 {
+			switch i {
+			case 10:
 				iface, plugin = "well", "macvlan"
+			case 11:
+				iface, s.Pod.Namespace = "well", "another"
 			}
 			key := attachingIn(t, a, s, "claim-"+s.ID, iface, `{"plugins":[{"type":"`+plugin+`"}]}`)
 			if err := a.Store.DeferDEL(key, errors.New("busy")); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(time.Millisecond) // the healthy one is the last
+			time.Sleep(time.Millisecond) // the healthy ones are the last
 		}
 		end := retrying(t, a)
 		drivertest.Same(t, "pending DELs at once", 10, len(a.Store.PendingDELs()))

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// Workers is the number of calls of a chain of plugins that run at a time without
-	// anybody waiting for them. Chains of other plugins have workers of their own.
+	// Workers is the number of calls of a chain of plugins for a namespace that run at a time
+	// without anybody waiting for them. Other chains, and other namespaces, have workers of their own.
 	Workers = 4
 	// CheckLimit limits one CHECK. A plugin that hangs is killed.
 	CheckLimit = 10 * time.Second
@@ -104,9 +104,9 @@ func (g *Group) Check(ctx context.Context, s attachment.Sandbox, a attachment.At
 	return g.Plugins.Check(ctx, s, a, result)
 }
 
-// Status runs STATUS, which concerns no pod. It waits for a worker first.
-func (g *Group) Status(ctx context.Context, conflist json.RawMessage) error {
-	leave, err := g.workers.lock(ctx, PluginsOf(conflist))
+// Status runs STATUS of a network of a namespace, which concerns no pod. It waits for a worker first.
+func (g *Group) Status(ctx context.Context, namespace string, conflist json.RawMessage) error {
+	leave, err := g.workers.lock(ctx, namespace+" "+PluginsOf(conflist))
 	if err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func (g *Group) enter(ctx context.Context, s attachment.Sandbox, conflist json.R
 	case op.Manner == Waited:
 		return func() {}, nil
 	}
-	leave, err = g.workers.lock(ctx, PluginsOf(conflist))
+	leave, err = g.workers.lock(ctx, s.Pod.Namespace+" "+PluginsOf(conflist))
 	if err != nil {
 		return nil, errors.Join(ErrNotBegun, err)
 	}
@@ -156,7 +156,7 @@ func (g *Group) whole(ctx context.Context, a attachment.Attachment) (context.Con
 }
 
 // PluginsOf returns the types of the plugins of a network, with their IPAM plugins. A plugin that
-// hangs delays only networks with the same ones.
+// hangs delays only networks with the same ones, in pods of the same namespace.
 func PluginsOf(conflist json.RawMessage) string {
 	var types []string
 	for _, p := range attachment.PluginsOf(conflist) {
