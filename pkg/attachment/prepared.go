@@ -19,6 +19,8 @@ type Prepared struct {
 	// Hardware is the device of a resource pool, or nil if the allocated device represents the
 	// network itself.
 	Hardware *Hardware `json:"hardware,omitempty"`
+	// OfPool is the device of another driver that the network has by its resource pool, or nil.
+	OfPool *OtherDriverDevice `json:"ofPool,omitempty"`
 	// DeviceOnly is set if Attachment is empty: containers get the device without a network.
 	DeviceOnly bool `json:"deviceOnly,omitempty"`
 	// Static is set for a pod that the kubelet has from a file, and the API server maybe not.

@@ -27,47 +27,71 @@ const (
 // have.
 type share struct{ driver, pool, device, id string }
 
+// shareOf returns the share of a device of another driver.
+func shareOf(d attachment.OtherDriverDevice) share {
+	return share{d.Driver, d.Pool, d.Device, d.ShareID}
+}
+
 // sharesOf returns what a record's claim has: its device of nadra's, and the one of another driver on which the
-// network runs. Networks that share such a device with others hold it, too: until their DEL has
-// succeeded, the interface of a pod that should be gone may still send on it.
+// network runs, or that it has by its pool. Networks that share such a device with others hold it, too: until their
+// DEL has succeeded, the interface of a pod that should be gone may still send on it.
 func sharesOf(r checkpoint.Record, driver string) []share {
 	out := []share{{driver, r.Pool, r.Device, r.ShareID}}
-	if on := r.Attachment.On; on != nil {
-		out = append(out, share{on.Driver, on.Pool, on.Device, on.ShareID})
+	for _, d := range []*attachment.OtherDriverDevice{r.Attachment.On, r.OfPool} {
+		if d != nil {
+			out = append(out, shareOf(*d))
+		}
 	}
 	return out
+}
+
+// holders has the records that have shares, and the pending DELs among them.
+type holders struct {
+	records map[share]checkpoint.Record
+	pending map[share]checkpoint.PendingDEL
+}
+
+func holdersOf(driver string, records []checkpoint.Record, dels []checkpoint.PendingDEL) holders {
+	h := holders{map[share]checkpoint.Record{}, map[share]checkpoint.PendingDEL{}}
+	for _, r := range records {
+		for _, s := range sharesOf(r, driver) {
+			h.records[s] = r
+		}
+	}
+	for _, d := range dels {
+		for _, s := range sharesOf(d.Record, driver) {
+			h.records[s], h.pending[s] = d.Record, d
+		}
+	}
+	return h
+}
+
+// error returns why a share is not free, which a record has.
+func (h holders) error(s share) error {
+	holder := h.records[s]
+	if del, is := h.pending[s]; is {
+		return reason.Errorf(reason.DeviceInUse, "device %q of pool %q (driver %s) is still in use on this node: the DEL of network %s for pod %s/%s is pending since %s, and is retried: %s",
+			s.device, s.pool, s.driver, holder.Attachment.Network, holder.Pod.Namespace, holder.Pod.Name, timestamp(del.Since), del.Cause)
+	}
+	return reason.Errorf(reason.DeviceInUse, "device %q of pool %q (driver %s) is still in use on this node by claim %s/%s for pod %s: it is free when that pod is gone",
+		s.device, s.pool, s.driver, holder.Claim.Namespace, holder.Claim.Name, holder.Pod.Name)
 }
 
 // inUse returns an error if another claim still has a device of these claims. The scheduler
 // allocates each device once, but after a forced deletion, or while a DEL is pending, sooner than the node is done.
 func inUse(claims []*resourceapi.ResourceClaim, driver string, records []checkpoint.Record, dels []checkpoint.PendingDEL) error {
-	holders, pending := map[share]checkpoint.Record{}, map[share]checkpoint.PendingDEL{}
-	for _, r := range records {
-		for _, s := range sharesOf(r, driver) {
-			holders[s] = r
-		}
-	}
-	for _, d := range dels {
-		for _, s := range sharesOf(d.Record, driver) {
-			holders[s], pending[s] = d.Record, d
-		}
-	}
+	held := holdersOf(driver, records, dels)
 	for _, claim := range claims {
 		if claim.Status.Allocation == nil {
 			continue // the planner refuses it
 		}
 		for _, r := range claim.Status.Allocation.Devices.Results {
 			s := share{r.Driver, r.Pool, r.Device, string(ptr.Deref(r.ShareID, ""))}
-			holder, found := holders[s]
+			holder, found := held.records[s]
 			if !found || ptr.Deref(r.AdminAccess, false) || holder.Claim.UID == string(claim.UID) && (reservedFor(claim, holder.Pod) || !holder.NeedsDEL()) {
 				continue
 			}
-			if del, is := pending[s]; is {
-				return reason.Errorf(reason.DeviceInUse, "device %q of pool %q (driver %s) is still in use on this node: the DEL of network %s for pod %s/%s is pending since %s, and is retried: %s",
-					r.Device, r.Pool, r.Driver, holder.Attachment.Network, holder.Pod.Namespace, holder.Pod.Name, timestamp(del.Since), del.Cause)
-			}
-			return reason.Errorf(reason.DeviceInUse, "device %q of pool %q (driver %s) is still in use on this node by claim %s/%s for pod %s: it is free when that pod is gone",
-				r.Device, r.Pool, r.Driver, holder.Claim.Namespace, holder.Claim.Name, holder.Pod.Name)
+			return held.error(s)
 		}
 	}
 	return nil

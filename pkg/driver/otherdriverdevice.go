@@ -51,8 +51,14 @@ func (p *planner) findOtherDevices(ctx context.Context, requests []request) erro
 	if err != nil {
 		return err
 	}
+	held := holdersOf(p.cfg.DriverName, p.store.All(), p.store.PendingDELs())
 	for i, place := range places {
-		requests[place].otherDevice = assigned[i].ID
+		r, d := &requests[place], assigned[i]
+		r.ofPool = &d
+		if holder, found := held.records[shareOf(d)]; found && holder.Pod.UID != r.pod.UID {
+			p.sweeps.Set()
+			return held.error(shareOf(d))
+		}
 	}
 	return nil
 }

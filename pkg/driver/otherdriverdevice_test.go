@@ -3,6 +3,7 @@ package driver
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -317,4 +318,33 @@ func TestOrdinaryPrepareSendsNoRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	drivertest.Same(t, "requests", 0, len(kube.Actions()))
+}
+
+// TestDeviceOfPoolIsHeld checks that a function of another driver, which a network has by its pool, goes to no other pod
+// before the DEL of the network has succeeded: neither by the pool nor by deviceFrom.
+func TestDeviceOfPoolIsHeld(t *testing.T) {
+	next, claimed := webWithClaims(), claim("d", "vf")
+	next.Name, next.UID = "next", "next-uid"
+	next.Status.ResourceClaimStatuses[0].ResourceClaimName = ptr.To("d")
+	claimed.Status.ReservedFor[0] = resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: next.Name, UID: next.UID}
+	kube := fake.NewClientset(webWithClaims(), next, claim("c", "vf"), claimed, otherDriversClaim("named", "dev-7"), otherDriversClaim("made-x"), drivertest.OtherDriversSlice("7", "8"))
+	d := newDriverWith(t, setup{clients: func(c *Clients) { c.Kube = kube }}, drawing("example.com/vf", nad("vf", drivertest.VFConf)))
+	for _, again := range []string{"at first", "again, as by another driver"} {
+		if err := prepare(t, d, claim("c", "vf"))["c-uid"].Err; err != nil {
+			t.Fatalf("%s: %v", again, err)
+		}
+	}
+	key := d.store.ForClaim("c-uid")[0].Key()
+	s := attachment.Sandbox{ID: "sandbox-1", NetNS: "/run/netns/gone", Pod: drivertest.Web}
+	err := errors.Join(d.store.MarkAttaching([]checkpoint.Key{key}, s, nil), d.store.DeferDEL(key, errors.New("the card does not answer")), d.store.DeleteClaim("c-uid", drivertest.Web.UID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := prepare(t, d, claimed)["d-uid"].Err; reason.Of(err) != reason.DeviceInUse {
+		t.Errorf("by the pool: %v", err)
+	}
+	from := claimOn("d", "sriov@dev-7")
+	if err := inUse([]*resourceapi.ResourceClaim{from}, d.cfg.DriverName, nil, d.store.PendingDELs()); reason.Of(err) != reason.DeviceInUse {
+		t.Errorf("by deviceFrom: %v", err)
+	}
 }

@@ -30,8 +30,8 @@ type request struct {
 	// pooled is true if the device belongs to a resource pool, extended if the pod has
 	// requested it as an extended resource.
 	pooled, extended bool
-	// otherDevice is the ID of another driver's device that a network with a resource pool uses, or "".
-	otherDevice string
+	// ofPool is another driver's device that a network with a resource pool uses, or nil.
+	ofPool *attachment.OtherDriverDevice
 }
 
 // planned is a request with its attachment and the device of a pool that it has.
@@ -76,7 +76,7 @@ func (p *planner) plan(ctx context.Context, claims []*resourceapi.ResourceClaim)
 		byClaim[r.claim] = append(byClaim[r.claim], attachment.Prepared{
 			Claim: r.claim, Pod: r.pod, Index: i,
 			Request: r.Request, Pool: r.Pool, Device: r.Device, ShareID: r.ShareID,
-			Attachment: r.attachment, Hardware: r.hardware, DeviceOnly: r.DeviceOnly(),
+			Attachment: r.attachment, Hardware: r.hardware, OfPool: r.ofPool, DeviceOnly: r.DeviceOnly(),
 		})
 	}
 	return slices.Collect(maps.Values(byClaim)), nil
@@ -176,8 +176,8 @@ func (p *planner) bind(r request, plan attachment.Plan, i int, earlier []planned
 		out.attachment, err = bindOther(r, network, plan, i, earlier)
 		return out, err
 	}
-	if r.otherDevice != "" {
-		out.attachment, err = a.WithDevice(r.otherDevice)
+	if r.ofPool != nil {
+		out.attachment, err = a.WithDevice(r.ofPool.ID)
 		return out, err
 	}
 	if !r.pooled {
