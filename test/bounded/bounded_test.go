@@ -1,6 +1,11 @@
 package bounded
 
 import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 	"time"
 )
@@ -76,5 +81,32 @@ func TestGrowth(t *testing.T) {
 // busy uses CPU time.
 func busy(t *testing.T, d time.Duration) {
 	for end := cpuTime(t) + d; cpuTime(t) < end; {
+	}
+}
+
+// TestFuzzTargetsAreBounded checks that each fuzz target of the product limits what an input may take.
+func TestFuzzTargetsAreBounded(t *testing.T) {
+	target := regexp.MustCompile(`(?ms)^func (Fuzz\w+)\(.*?^}`)
+	found := 0
+	for _, dir := range []string{"cmd", "internal", "pkg"} {
+		err := fs.WalkDir(os.DirFS("../.."), dir, func(name string, _ fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(name, "_test.go") {
+				return err
+			}
+			text, err := os.ReadFile(filepath.Join("../..", name))
+			for _, m := range target.FindAllStringSubmatch(string(text), -1) {
+				found++
+				if !strings.Contains(m[0], "bounded.Run(t, ") {
+					t.Errorf("%s: %s does not limit what an input may take", name, m[1])
+				}
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if found < 15 {
+		t.Errorf("found only %d fuzz targets", found)
 	}
 }
