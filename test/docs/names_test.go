@@ -32,7 +32,7 @@ func sources(t *testing.T, folders []string, endings ...string) map[string]strin
 }
 
 // proofs lists the pages, or the folders of pages, with tables whose rows name the tests that prove them.
-var proofs = []string{"docs/cni/", "docs/develop/lessons.md", "docs/reference/compatibility.md", "docs/security/mistakes-and-releases.md", "docs/security/tenants.md", "docs/security/threat-model.md"}
+var proofs = []string{"docs/cni/", "docs/develop/lessons.md", "docs/reference/compatibility.md", "docs/security/checks-of-the-code.md", "docs/security/mistakes-and-releases.md", "docs/security/tenants.md", "docs/security/threat-model.md"}
 
 // testName matches the name of a test. The first group matches if a command runs the test.
 var testName = regexp.MustCompile(`((?:-run |RUN=)['^]*)?\b((?:Test|Fuzz)[A-Z]\w+)`)
@@ -74,6 +74,24 @@ func TestEachAttackIsPlayed(t *testing.T) {
 	}
 	if played < 40 {
 		t.Errorf("found only %d attempts", played)
+	}
+}
+
+// TestEachPromiseIsPlayed checks that a row with a test has each sentence of SECURITY.md about what counts as a vulnerability.
+func TestEachPromiseIsPlayed(t *testing.T) {
+	_, counts, _ := strings.Cut(pages(t)["SECURITY.md"].text, "## What counts")
+	counts, _, _ = strings.Cut(counts, "\n## ")
+	promises := regexp.MustCompile(`(?m)^\* (.*)$`).FindAllStringSubmatch(counts, -1)
+	for _, m := range promises {
+		promise := regexp.MustCompile(`\[([^\]]+)\]\([^)]*\)`).ReplaceAllString(m[1], "$1")
+		_, row, found := strings.Cut(pages(t)["docs/security/checks-of-the-code.md"].text, "\n| "+promise+" |")
+		row, _, _ = strings.Cut(row, "\n")
+		if !found || !testName.MatchString(row) {
+			t.Errorf("docs/security/checks-of-the-code.md names no test for: %s", promise)
+		}
+	}
+	if len(promises) < 5 {
+		t.Errorf("SECURITY.md has only %d promises", len(promises))
 	}
 }
 
