@@ -163,3 +163,11 @@ func FuzzDecide(f *testing.F) {
 		})
 	})
 }
+
+// TestDecideGrowth checks that a file of many records is not work with the square of their number: each container waits for it.
+func TestDecideGrowth(t *testing.T) {
+	bounded.Growth(t, 2000, func(n int) func() {
+		file := []byte(`{"version":1,"records":[` + strings.Repeat(`{"phase":"Attached","sandbox":{"id":"sandbox-1"},"statusStored":true},`, n) + `{"phase":"Prepared"}]}`)
+		return func() { _, _ = Decide(file, here) }
+	})
+}

@@ -2,6 +2,7 @@ package yamledit
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"go.yaml.in/yaml/v3"
@@ -68,5 +69,29 @@ func FuzzJSON(f *testing.F) {
 				return true
 			})
 		})
+	})
+}
+
+// TestJSONGrowth checks that finding the ends of many values, and of values in many others, is not work with the square of
+// their number.
+func TestJSONGrowth(t *testing.T) {
+	for _, shape := range []func(n int) string{
+		func(n int) string { return "[" + strings.Repeat(`{"a": "b"}, `, n) + "1]" },
+		func(n int) string { return "[\n" + strings.Repeat("1,\n", n) + "1]" },
+	} {
+		bounded.Growth(t, 4000, func(n int) func() {
+			text := []byte(shape(n))
+			return func() {
+				root, source := jsonRoot(text), newSource(text)
+				walk(root, func(n *yaml.Node) bool {
+					_, err := source.end(n)
+					return err == nil
+				})
+			}
+		})
+	}
+	bounded.Growth(t, 2000, func(n int) func() {
+		text := []byte(strings.Repeat("[", n) + "1" + strings.Repeat("]", n))
+		return func() { _, _ = newSource(text).end(jsonRoot(text)) }
 	})
 }

@@ -3,6 +3,7 @@ package admission
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"path/filepath"
 	"strings"
@@ -60,5 +61,19 @@ func FuzzPod(f *testing.F) {
 			}
 			checkAdmitted(t, pod, "shop", o, maps.Clone(c))
 		})
+	})
+}
+
+// TestPodGrowth checks that a pod with many containers is not admitted with the square of their number.
+func TestPodGrowth(t *testing.T) {
+	c := clusterOf(t, nil)
+	bounded.Growth(t, 250, func(n int) func() {
+		var out strings.Builder
+		for i := range n {
+			fmt.Fprintf(&out, `{"name":"c%d","image":"i"},`, i)
+		}
+		pod := []byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","annotations":{"k8s.v1.cni.cncf.io/networks":"lan"}},"spec":{"containers":[` +
+			strings.TrimSuffix(out.String(), ",") + "]}}")
+		return func() { checkAdmitted(t, pod, "shop", Options{DefaultOwner: "nadra"}, maps.Clone(c)) }
 	})
 }

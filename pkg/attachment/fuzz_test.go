@@ -3,6 +3,7 @@ package attachment
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/containernetworking/cni/libcni"
@@ -165,4 +166,33 @@ func FuzzFromClaim(f *testing.F) {
 			}
 		})
 	})
+}
+
+// TestGrowth checks that no repetition in an annotation, a network or a claim's parameters is work with the square of its
+// number, also if it is refused in the end.
+func TestGrowth(t *testing.T) {
+	for _, shape := range []func(n int) func(){
+		func(n int) func() {
+			annotation := strings.Repeat("a,", n) + "a"
+			return func() { _, _ = ParseSelections(annotation, "default") }
+		},
+		func(n int) func() {
+			annotation := "[" + strings.Repeat(`{"name":"a","ips":["10.0.0.1/8"]},`, n) + `{"name":"a"}]`
+			return func() { _, _ = ParseSelections(annotation, "default") }
+		},
+		func(n int) func() {
+			annotation := `[{"name":"a"` + strings.Repeat(`,"x":1`, n) + "}]"
+			return func() { _, _ = ParseSelections(annotation, "default") }
+		},
+		func(n int) func() {
+			config := `{"cniVersion":"1.0.0","plugins":[` + strings.Repeat(`{"type":"a"},`, n) + `{"type":"a"}]}`
+			return func() { _, _ = ParseNetwork(nad(config)) }
+		},
+		func(n int) func() {
+			config := `{"cniVersion":"1.0.0","type":"a","x":` + strings.Repeat("[", n) + strings.Repeat("]", n) + "}"
+			return func() { _, _ = ParseNetwork(nad(config)) }
+		},
+	} {
+		bounded.Growth(t, 4000, shape)
+	}
 }

@@ -1,7 +1,9 @@
 package checkpoint
 
 import (
+	"fmt"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/nadra-dev/nadra/test/bounded"
@@ -45,5 +47,22 @@ func FuzzDecodePendingDEL(f *testing.F) {
 				t.Error("it has no name")
 			}
 		})
+	})
+}
+
+// TestDecodeGrowth checks that a file of many records is not work with the square of their number.
+func TestDecodeGrowth(t *testing.T) {
+	bounded.Growth(t, 2000, func(n int) func() {
+		var out strings.Builder
+		out.WriteString(`{"version":1,"records":[`)
+		for i := range n {
+			fmt.Fprintf(&out, `{"claim":{"uid":"a"},"request":"r%d","phase":"Prepared"},`, i)
+		}
+		file := []byte(strings.TrimSuffix(out.String(), ",") + "]}")
+		return func() {
+			if records, err := decodeClaimFile(file, "a"); err != nil || len(records) != n {
+				t.Fatalf("%d records, %v", len(records), err)
+			}
+		}
 	})
 }

@@ -1,6 +1,8 @@
 package pools
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/nadra-dev/nadra/test/bounded"
@@ -57,4 +59,30 @@ func FuzzSriovNetworkNodePolicy(f *testing.F) {
 			}
 		})
 	})
+}
+
+// TestParseGrowth checks that a configuration of many pools, and one of a pool with many selectors, is not work with the
+// square of their number.
+func TestParseGrowth(t *testing.T) {
+	for _, shape := range []func(n int) string{
+		func(n int) string {
+			var out strings.Builder
+			for i := range n {
+				fmt.Fprintf(&out, `{"resourceName": "a%d", "selectors": [{"vendors": ["8086"]}]},`, i)
+			}
+			return `{"resourceList": [` + strings.TrimSuffix(out.String(), ",") + "]}"
+		},
+		func(n int) string {
+			return `{"resourceList": [{"resourceName": "a", "selectors": [` + strings.Repeat(`{"vendors": ["8086"]},`, n) + `{}]}]}`
+		},
+	} {
+		bounded.Growth(t, 1000, func(n int) func() {
+			text := []byte(shape(n))
+			return func() {
+				pools, _ := ParseConfig(Source{Object: "ConfigMap a/b"}, text, Options{})
+				unique, _ := Unique(pools)
+				Assign(node(), unique)
+			}
+		})
+	}
 }

@@ -142,3 +142,27 @@ func TestLeftAlone(t *testing.T) {
 		}
 	}
 }
+
+// TestConvertGrowth checks that no repetition in a manifest makes Convert work with the square of its number.
+func TestConvertGrowth(t *testing.T) {
+	of := func(text func(n int) string) func(int) func() {
+		return func(n int) func() {
+			in := Input{Files: []File{{"f.yaml", []byte(text(n))}}}
+			return func() { Convert(in) }
+		}
+	}
+	pod := func(annotation string) string {
+		return strings.Replace(podHead, "networks: lan", "networks: '"+annotation+"'", 1) + "spec: {containers: [{name: c}]}\n"
+	}
+	for _, shape := range []func(n int) string{
+		func(n int) string { return pod(strings.Repeat("a,", n) + "a") },
+		func(n int) string { return pod("[" + strings.Repeat(`{"name":"a"},`, n) + `{"name":"a"}]`) },
+		func(n int) string { return pod(`[{"name":"a"` + strings.Repeat(`,"x":1`, n) + "}]") },
+		func(n int) string { return strings.Repeat(pod("a")+"---\n", n/16) },
+		func(n int) string { return podHead + "spec:\n  containers:\n" + strings.Repeat("  - {name: c}\n", n/8) },
+		func(n int) string { return "a: &a [1]\nb: [" + strings.Repeat("*a, ", n) + "1]\n" },
+		func(n int) string { return strings.Repeat("# comment\n", n) + pod("a") },
+	} {
+		bounded.Growth(t, 1600, of(shape))
+	}
+}

@@ -32,7 +32,7 @@ func sources(t *testing.T, folders []string, endings ...string) map[string]strin
 }
 
 // proofs lists the pages, or the folders of pages, with tables whose rows name the tests that prove them.
-var proofs = []string{"docs/cni/", "docs/develop/lessons.md", "docs/reference/compatibility.md", "docs/security/tenants.md", "docs/security/threat-model.md"}
+var proofs = []string{"docs/cni/", "docs/develop/lessons.md", "docs/reference/compatibility.md", "docs/security/checks-of-the-code.md", "docs/security/mistakes-and-releases.md", "docs/security/tenants.md", "docs/security/threat-model.md"}
 
 // testName matches the name of a test. The first group matches if a command runs the test.
 var testName = regexp.MustCompile(`((?:-run |RUN=)['^]*)?\b((?:Test|Fuzz)[A-Z]\w+)`)
@@ -49,6 +49,49 @@ func TestTestsAreProof(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestEachAttackIsPlayed checks that each row of the threat model about an attempt or a mistake names a test that plays it.
+func TestEachAttackIsPlayed(t *testing.T) {
+	played := 0
+	for _, name := range []string{"docs/security/threat-model.md", "docs/security/tenants.md", "docs/security/mistakes-and-releases.md"} {
+		proof := false
+		for line := range strings.SplitSeq(pages(t)[name].text, "\n") {
+			switch {
+			case !strings.HasPrefix(line, "|"):
+				proof = false
+			case strings.HasSuffix(line, "| Test |"):
+				proof = true
+			case proof && !strings.HasPrefix(line, "| --- "):
+				played++
+				cells := strings.Split(strings.Trim(line, "| "), "|")
+				if len(cells) != 3 || !testName.MatchString(cells[2]) {
+					t.Errorf("%s: no test plays %s", name, line)
+				}
+			}
+		}
+	}
+	if played < 40 {
+		t.Errorf("found only %d attempts", played)
+	}
+}
+
+// TestEachPromiseIsPlayed checks that a row with a test has each sentence of SECURITY.md about what counts as a vulnerability.
+func TestEachPromiseIsPlayed(t *testing.T) {
+	_, counts, _ := strings.Cut(pages(t)["SECURITY.md"].text, "## What counts")
+	counts, _, _ = strings.Cut(counts, "\n## ")
+	promises := regexp.MustCompile(`(?m)^\* (.*)$`).FindAllStringSubmatch(counts, -1)
+	for _, m := range promises {
+		promise := regexp.MustCompile(`\[([^\]]+)\]\([^)]*\)`).ReplaceAllString(m[1], "$1")
+		_, row, found := strings.Cut(pages(t)["docs/security/checks-of-the-code.md"].text, "\n| "+promise+" |")
+		row, _, _ = strings.Cut(row, "\n")
+		if !found || !testName.MatchString(row) {
+			t.Errorf("docs/security/checks-of-the-code.md names no test for: %s", promise)
+		}
+	}
+	if len(promises) < 5 {
+		t.Errorf("SECURITY.md has only %d promises", len(promises))
 	}
 }
 

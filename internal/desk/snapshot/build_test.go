@@ -3,6 +3,7 @@ package snapshot
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -182,5 +183,29 @@ func FuzzParse(f *testing.F) {
 				t.Errorf("compared with itself: %+v", r.Summary)
 			}
 		})
+	})
+}
+
+// TestCompareGrowth checks that snapshots of many pods are not compared with the square of their number. Pods have few
+// interfaces, which Compare compares with each other.
+func TestCompareGrowth(t *testing.T) {
+	bounded.Growth(t, 1000, func(n int) func() {
+		s := &Snapshot{APIVersion: APIVersion, Kind: Kind}
+		for i := range n {
+			s.Pods = append(s.Pods, Pod{Namespace: "a", Name: fmt.Sprint("p", i), Interfaces: []Interface{{Network: "a/b", Name: "net1"}}})
+		}
+		text, err := s.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return func() {
+			was, err := Parse(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := Compare(was, was, Options{}); err != nil {
+				t.Fatal(err)
+			}
+		}
 	})
 }

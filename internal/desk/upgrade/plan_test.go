@@ -137,3 +137,21 @@ func TestRules(t *testing.T) {
 		}
 	}
 }
+
+// TestParsePlanGrowth checks that a plan of many nodes is not work with the square of their number.
+func TestParsePlanGrowth(t *testing.T) {
+	bounded.Growth(t, 1000, func(n int) func() {
+		var out strings.Builder
+		for i := range n {
+			fmt.Fprintf(&out, "- {name: w%d, nodes: [{name: n%d}]}\n", i, i)
+		}
+		text := []byte("apiVersion: nadra.dev/v1alpha1\nkind: UpgradePlan\nwaves:\n" + out.String())
+		return func() {
+			p, err := ParsePlan(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.Markdown()
+		}
+	})
+}

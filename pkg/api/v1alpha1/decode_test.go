@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -148,4 +149,16 @@ func encode(t *testing.T, c *AttachmentConfig) []byte {
 		t.Fatal(err)
 	}
 	return raw
+}
+
+// TestDecodeGrowth checks that parameters with many addresses are not decoded and judged with the square of their number.
+func TestDecodeGrowth(t *testing.T) {
+	bounded.Growth(t, 4000, func(n int) func() {
+		raw := []byte(`{"apiVersion":"` + GroupVersion.String() + `","kind":"AttachmentConfig","ips":[` + strings.Repeat(`"10.0.0.1/8",`, n) + `"10.0.0.1/8"]}`)
+		return func() {
+			if c, err := Decode(raw); err == nil {
+				c.Validate(nil)
+			}
+		}
+	})
 }
