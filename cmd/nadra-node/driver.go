@@ -22,7 +22,7 @@ import (
 )
 
 // gcPercent is how much the heap may grow over the memory in use. The driver makes
-// little garbage, and its memory is taken from the node's pods: docs/reference/performance.md has
+// little garbage, and its memory is taken from the node's pods: docs/reference/performance-tables.md has
 // what this saves. GOGC in the environment overrides it.
 const gcPercent = 20
 
