@@ -19,7 +19,7 @@ def on_config(config):
     """Sets the navigation: the sections of docs/pages.md with the pages to which they link."""
     with open(os.path.join(config["docs_dir"], "pages.md"), encoding="utf-8") as f:
         sections = re.split(r"^## (.+)$", f.read(), flags=re.M)
-    nav, seen = [{"nadra": "README.md"}, {"All pages": "pages.md"}], set()
+    nav, seen = [{"Start": "README.md"}, {"All pages": "pages.md"}], set()
     for title, text in zip(sections[1::2], sections[2::2]):
         pages = []
         for label, target in LINK.findall(text):
