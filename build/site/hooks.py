@@ -1,4 +1,4 @@
-"""Hooks of mkdocs: the navigation comes from docs/README.md, and links out of docs/ lead to the repository."""
+"""Hooks of mkdocs: the navigation comes from docs/pages.md, and links out of docs/ lead to the repository."""
 
 import os
 import posixpath
@@ -16,23 +16,26 @@ def slugify(text, separator="-"):
 
 
 def on_config(config):
-    """Sets the navigation: the sections of docs/README.md with the pages to which they link."""
-    with open(os.path.join(config["docs_dir"], "README.md"), encoding="utf-8") as f:
+    """Sets the navigation: the sections of docs/pages.md with the pages to which they link."""
+    with open(os.path.join(config["docs_dir"], "pages.md"), encoding="utf-8") as f:
         sections = re.split(r"^## (.+)$", f.read(), flags=re.M)
-    nav, seen = [{"Documentation": "README.md"}], set()
+    nav, seen = [{"Start": "README.md"}, {"All pages": "pages.md"}], set()
     for title, text in zip(sections[1::2], sections[2::2]):
         pages = []
         for label, target in LINK.findall(text):
             page = target.split("#")[0]
             if page.endswith(".md") and not page.startswith("..") and page not in seen:
                 seen.add(page)
-                pages.append({label.replace("`", ""): page})
+                pages.append({label: page})
         if pages:
             nav.append({title: pages})
-    folder = os.path.join(config["docs_dir"], "decisions")
-    nav.append({"Decisions": ["decisions/" + name for name in sorted(os.listdir(folder)) if name[0].isdigit()]})
     config["nav"] = nav
     return config
+
+
+def on_page_content(html, page, **_):
+    """Marks the content of the front, whose list site.css shows as buttons."""
+    return f'<div class="front">{html}</div>' if page.file.src_path == "README.md" else html
 
 
 def on_page_markdown(markdown, page, config, **_):

@@ -21,9 +21,8 @@ import (
 	"github.com/nadra-dev/nadra/pkg/driver"
 )
 
-// gcPercent is how much the heap may grow over the memory in use. The driver makes
-// little garbage, and its memory is taken from the node's pods: docs/reference/performance.md has
-// what this saves. GOGC in the environment overrides it.
+// gcPercent is how much the heap may grow over the memory in use, because the driver makes
+// little garbage, and its memory is taken from the node's pods. GOGC overrides it.
 const gcPercent = 20
 
 // runDriver runs the node driver until ctx ends.

@@ -1,15 +1,19 @@
-//go:build e2e
-
 package bench
 
 import (
 	"bytes"
 	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/nadra-dev/nadra/test/bench/stats"
+	"github.com/nadra-dev/nadra/test/lab"
 )
 
 // TestDocuments renders the documents with made-up figures, so that errors show before half
@@ -32,7 +36,7 @@ func TestDocuments(t *testing.T) {
 	}
 	r.RealWrites = &realWrites{Recreated: 2}
 	for _, kind := range podKinds {
-		r.Pods = append(r.Pods, podFigures{Kind: kind.title, Ready: ms})
+		r.Pods = append(r.Pods, podFigures{Kind: kind.title, Ready: ms, Hook: ms})
 	}
 	f := requestFigures{Kind: podKinds[1].title}
 	f.add(podLife{ready: time.Unix(10, 0)}, hook{end: time.Unix(9, 0)}, []auditEvent{
@@ -47,7 +51,7 @@ func TestDocuments(t *testing.T) {
 		}
 	}
 	r.LatePods = r.Bursts[:1]
-	text, raw, err := r.documents()
+	documents, err := r.documents()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,19 +63,25 @@ func TestDocuments(t *testing.T) {
 	if err := json.Unmarshal(kept, &resumed); err != nil {
 		t.Fatal(err)
 	}
-	if again, _, err := resumed.documents(); err != nil || !bytes.Equal(again, text) {
-		t.Errorf("figures that were kept make another document (%v):\n%s", err, again)
+	again, err := resumed.documents()
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, mistake := range []string{"NaN", "<no value>", "%!"} {
-		if strings.Contains(string(text), mistake) {
-			t.Errorf("there is %s in\n%s", mistake, text)
+	for name, text := range documents {
+		if !bytes.Equal(again[name], text) {
+			t.Errorf("%s differs if it is made of figures that were kept:\n%s", name, again[name])
+		}
+		for _, mistake := range []string{"NaN", "<no value>", "%!"} {
+			if strings.Contains(string(text), mistake) {
+				t.Errorf("there is %s in %s:\n%s", mistake, name, text)
+			}
 		}
 	}
 	var parsed struct {
 		Goals map[string]goal `json:"goals"`
 	}
-	if err := json.Unmarshal(raw, &parsed); err != nil {
-		t.Fatalf("%v in\n%s", err, raw)
+	if err := json.Unmarshal(documents["reference/performance.json"], &parsed); err != nil {
+		t.Fatal(err)
 	}
 	for name, met := range map[string]bool{
 		"overhead over bare libcni, macvlan-3":                                                                            true,  // 1.5 ms of 1.6
@@ -98,6 +108,47 @@ func TestDocuments(t *testing.T) {
 		if g, ok := parsed.Goals[name]; !ok || g.Measured == nil || g.Met != met {
 			t.Errorf("goal for %s: %+v, want met=%t", name, g, met)
 		}
+	}
+}
+
+var updated = flag.Bool("update", false, "write the documents of the figures in docs/reference/performance.json")
+
+// maxFrontWords is the length of the page that answers what nadra costs.
+const maxFrontWords = 800
+
+// TestPublished checks that each document is what performance.json's figures make, so that words and figures change
+// only in the templates and by measuring, and that the short page is short.
+func TestPublished(t *testing.T) {
+	var r report
+	if err := r.readPublished(); err != nil {
+		t.Fatal(err)
+	}
+	if *updated {
+		if err := r.write(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	documents, err := r.documents()
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(filepath.Join(reference(), "sizing.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sized, err := r.insertSizes(string(page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	documents["reference/sizing.md"] = []byte(sized)
+	for name, want := range documents {
+		got, err := os.ReadFile(filepath.Join(lab.Root(), "docs", name))
+		if diff := cmp.Diff(string(want), string(got)); err != nil || diff != "" {
+			t.Errorf("docs/%s is not made of performance.json (-want +got), write it with go test ./test/bench -update: %v\n%s", name, err, diff)
+		}
+	}
+	if words := len(strings.Fields(string(documents["reference/performance.md"]))); words > maxFrontWords {
+		t.Errorf("docs/reference/performance.md has %d words, more than %d", words, maxFrontWords)
 	}
 }
 

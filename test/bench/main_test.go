@@ -1,12 +1,11 @@
-//go:build e2e
-
-// Package bench measures the costs of nadra and writes docs/reference/performance.md. It has only
-// tests.
+// Package bench measures the costs of nadra, writes docs/reference/performance.json, and makes of it performance.md with
+// its picture and performance-tables.md. It has only tests: benchmarks on clusters, and tests of the documents.
 package bench
 
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -32,6 +31,9 @@ func TestMain(m *testing.M) {
 }
 
 func run(ctx context.Context, dir string, m *testing.M) (code int) {
+	if flag.Lookup("test.bench").Value.String() == "" {
+		return m.Run() // the tests of the documents
+	}
 	runDir = dir
 	err := os.Setenv(cluster.InlineVariable, "1")
 	if err != nil {

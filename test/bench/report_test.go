@@ -1,11 +1,9 @@
-//go:build e2e
-
 package bench
 
 import (
 	"bytes"
 	"context"
-	_ "embed"
+	"embed"
 	"fmt"
 	"os"
 	"os/exec"
@@ -22,7 +20,7 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// report has the content of docs/reference/performance.md.
+// report has the content of docs/reference/performance.md and performance-tables.md.
 type report struct {
 	// Commit is the source that was measured, Boot the machine's boot ID.
 	Commit, Boot string
@@ -61,21 +59,29 @@ type machine struct {
 	Multus string
 }
 
-//go:embed performance.md.tmpl
-var document string
+//go:embed *.tmpl
+var templates embed.FS
 
-// documents renders the report for people and for programs.
-func (r *report) documents() (text, raw []byte, err error) {
-	t, err := template.New("performance.md").Parse(document)
+// documents renders the report: the files below docs/, by name.
+func (r *report) documents() (map[string][]byte, error) {
+	t, err := template.ParseFS(templates, "*.tmpl")
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	var out bytes.Buffer
-	if err := t.Execute(&out, r); err != nil {
-		return nil, nil, err
+	out := map[string][]byte{}
+	for name, from := range map[string]string{
+		"reference/performance.md":        "performance.md.tmpl",
+		"reference/performance-tables.md": "performance-tables.md.tmpl",
+		"pictures/cost.svg":               "cost.svg.tmpl",
+	} {
+		var text bytes.Buffer
+		if err := t.ExecuteTemplate(&text, from, r); err != nil {
+			return nil, err
+		}
+		out[name] = text.Bytes()
 	}
-	raw, err = r.json()
-	return out.Bytes(), raw, err
+	out["reference/performance.json"], err = r.json()
+	return out, err
 }
 
 func thisMachine(ctx context.Context, l *lab.Lab) (machine, error) {

@@ -1,5 +1,3 @@
-//go:build e2e
-
 package bench
 
 import (
@@ -29,16 +27,13 @@ func saved() string { return filepath.Join(lab.Root(), "bin", "bench", "figures.
 // of another boot of the machine. With BENCH_RESUME=published it reads those of performance.json, whatever was
 // measured, and benchmarks that run replace theirs.
 func (r *report) resume() error {
-	var published struct{ Report report }
 	how := os.Getenv("BENCH_RESUME")
 	if how == "published" {
-		text, err := os.ReadFile(filepath.Join(reference(), "performance.json"))
-		if err == nil {
-			err = json.Unmarshal(text, &published)
+		if err := r.readPublished(); err != nil {
+			return err
 		}
-		published.Report.again = true
-		*r = published.Report
-		return err
+		r.again = true
+		return nil
 	}
 	text, err := os.ReadFile(saved())
 	if errors.Is(err, fs.ErrNotExist) || how == "" {
@@ -55,6 +50,17 @@ func (r *report) resume() error {
 		*r = old
 	}
 	return nil
+}
+
+// readPublished reads the figures of performance.json.
+func (r *report) readPublished() error {
+	var published struct{ Report report }
+	text, err := os.ReadFile(filepath.Join(reference(), "performance.json"))
+	if err == nil {
+		err = json.Unmarshal(text, &published)
+	}
+	*r = published.Report
+	return err
 }
 
 // begin records the machine's load before a measurement, and saves the figures after it. It
@@ -100,12 +106,20 @@ func (r *report) finish() error {
 			return nil
 		}
 	}
-	text, raw, err := r.documents()
+	return r.write()
+}
+
+// write writes all documents.
+func (r *report) write() error {
+	documents, err := r.documents()
 	if err != nil {
 		return err
 	}
-	return errors.Join(r.writeSizes(), os.WriteFile(filepath.Join(reference(), "performance.md"), text, 0o644),
-		os.WriteFile(filepath.Join(reference(), "performance.json"), raw, 0o644))
+	err = r.writeSizes()
+	for name, text := range documents {
+		err = errors.Join(err, os.WriteFile(filepath.Join(lab.Root(), "docs", name), text, 0o644))
+	}
+	return err
 }
 
 // reference returns the folder of the documents.

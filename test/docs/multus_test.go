@@ -18,7 +18,7 @@ var otherMultus = []string{"v4.2.1", "v4.2.2", "v4.2.4"}
 
 // ofAnyMultus lists the pages that name versions of another time: what was measured, and
 // what was released.
-var ofAnyMultus = []string{"docs/reference/performance.md", "CHANGELOG.md"}
+var ofAnyMultus = []string{"docs/reference/performance.md", "docs/reference/performance-tables.md", "CHANGELOG.md"}
 
 // multusVersion matches a version of Multus 4. No other program here has such a version.
 var multusVersion = regexp.MustCompile(`\bv4\.\d+\.\d+\b`)

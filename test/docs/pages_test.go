@@ -166,7 +166,7 @@ func (p page) codes() []string {
 const maxWords = 1500
 
 // looksUp lists pages, besides those of docs/reference, in which a reader looks for one entry.
-var looksUp = []string{"docs/troubleshooting/alerts.md", "docs/develop/lessons.md", "docs/develop/packages.md"}
+var looksUp = []string{"docs/troubleshooting/alerts.md", "docs/develop/lessons.md"}
 
 // TestPagesAreShort checks that a page which somebody reads as a whole has at most maxWords words. Longer pages answer
 // more than one question: split them.

@@ -181,18 +181,18 @@ func below(path, parent string) bool {
 	return path == parent || strings.HasPrefix(path, strings.TrimSuffix(parent, "/")+"/")
 }
 
-// TestImportMap compares which package imports which with docs/develop/imports.txt.
-// With -update it writes the page: a new arrow then shows in the review.
+// TestImportMap compares what each package is for, by the first sentence of its comment, and which package imports
+// which with docs/develop/imports.txt. With -update it writes the page: a new arrow then shows in the review.
 func TestImportMap(t *testing.T) {
-	g := readGraph(t)
+	g, purposes := readGraph(t), readPurposes(t)
 	var out strings.Builder
-	out.WriteString("# Which package imports which. Generated: go test ./test/imports -update\n")
+	out.WriteString("# What each package is for, and which others it imports. Generated: go test ./test/imports -update\n")
 	for _, path := range g.own() {
 		note := ""
 		if slices.Contains(pure, strings.TrimPrefix(path, module)) {
 			note = " (pure)"
 		}
-		fmt.Fprintf(&out, "\n%s%s\n", strings.TrimPrefix(path, module), note)
+		fmt.Fprintf(&out, "\n%s%s: %s\n", strings.TrimPrefix(path, module), note, purposes[path])
 		var others []string
 		for _, imported := range g[path].Imports {
 			if below(imported, strings.TrimSuffix(module, "/")) {
@@ -219,42 +219,26 @@ func moduleOf(path string) string {
 	return strings.Join(parts[:min(keep, len(parts))], "/")
 }
 
-// TestPackageTable compares the table of packages in docs/develop/packages.md with the first
-// sentence of each package's comment. With -update it writes the table.
-func TestPackageTable(t *testing.T) {
-	const begin, end = "<!-- packages: begin -->\n", "<!-- packages: end -->\n"
-	page := filepath.Join("..", "..", "docs", "develop", "packages.md")
-	table := "\n| Package | Purpose |\n| --- | --- |\n"
-	for _, p := range readPackages(t) {
-		if p.Doc == "" {
-			t.Errorf("package %s has no comment", p.ImportPath)
-		}
-		name := strings.TrimPrefix(p.ImportPath, module)
-		if slices.Contains(pure, name) {
-			name += " (pure)"
-		}
-		table += fmt.Sprintf("| %s | %s |\n", name, strings.ReplaceAll(purpose(p.Doc), "|", "\\|"))
-	}
-	golden.CheckPart(t, page, begin, end, table+"\n")
-}
-
-// readPackages lists the product's own packages with their synopses.
-func readPackages(t *testing.T) (packages []struct{ ImportPath, Doc string }) {
+// readPurposes returns what each of the product's own packages is for, by import path.
+func readPurposes(t *testing.T) map[string]string {
 	t.Helper()
 	watchSources(t)
 	out, err := exec.Command("go", "list", "-json=ImportPath,Doc", module+"pkg/...", module+"internal/...", module+"cmd/...").Output()
 	if err != nil {
 		t.Fatalf("listing the packages of %s: %v", module, err)
 	}
+	purposes := map[string]string{}
 	for d := json.NewDecoder(bytes.NewReader(out)); ; {
 		var p struct{ ImportPath, Doc string }
 		switch err := d.Decode(&p); {
 		case err == io.EOF:
-			return packages
+			return purposes
 		case err != nil:
 			t.Fatalf("reading the list of packages: %v", err)
+		case p.Doc == "":
+			t.Errorf("package %s has no comment", p.ImportPath)
 		}
-		packages = append(packages, p)
+		purposes[p.ImportPath] = purpose(p.Doc)
 	}
 }
 

@@ -26,15 +26,13 @@ func (f *fixture) leave() {
 	f.nothingLeft()
 	// Multus never deletes the files of its own default network, which cleanup lists after
 	// ten minutes. The test may take longer.
-	f.write("The workloads are deleted. Nothing older than the upgrade is left:")
-	f.shown("cleanup", "--older-than=1h")
+	f.Log(f.nadra("cleanup", "--older-than=1h"))
 	f.refused("nadra.dev/owner", "uninstall", "--yes")
 	f.Kubectl("label", "namespace", namespace, "nadra.dev/owner-")
 	f.Kubectl("label", "nodes", "--all", "nadra.dev/owner-")
 	f.Log(f.nadra("uninstall", "--dry-run=server"))
 	f.Kubectl("-n", "nadra", "get", "daemonset", "nadra-node") // it is still there
-	f.write("The labels of nodes and namespaces are removed. Now uninstall nadra:")
-	f.shown("uninstall", "--yes")
+	f.Log(f.nadra("uninstall", "--yes"))
 
 	for name := range strings.Lines(f.Kubectl("get", installed, "-A", "-o", "name")) {
 		if strings.Contains(name, "nadra") {

@@ -4,6 +4,7 @@ package upgrade
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -14,17 +15,20 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-var update = flag.Bool("update", false, "write docs/migrate/upgrade-example.md")
+var update = flag.Bool("update", false, "write the output of commands in docs/migrate/upgrade.md")
 
-// page is the documentation's example of a move: commands and their output.
+// page has what commands have printed that docs/migrate/upgrade.md shows.
 type page struct {
-	text strings.Builder
+	shown []shown
 	// names replaces paths and nodes by their names on the page.
 	names *strings.Replacer
 }
 
-// shown runs a command and adds it to the page, with what a terminal shows of it for good.
-func (f *fixture) shown(args ...string) {
+// shown is a command with its output, and its name in the marks around it on the page.
+type shown struct{ name, text string }
+
+// show runs a command and keeps for the page what a terminal shows of it for good.
+func (f *fixture) show(name string, args ...string) {
 	f.Helper()
 	printed := f.printed(args...)
 	out := printed.Out
@@ -34,39 +38,49 @@ func (f *fixture) shown(args ...string) {
 		}
 	}
 	f.Log(out)
-	f.page.text.WriteString("```\n$ kubectl nadra " + strings.Join(args, " ") + "\n" + strings.TrimRight(out, "\n") + "\n```\n\n")
+	f.page.shown = append(f.page.shown, shown{name, "```\n$ kubectl nadra " + strings.Join(args, " ") + "\n" + strings.TrimRight(out, "\n") + "\n```\n"})
 }
 
-// write adds a sentence to the page.
-func (f *fixture) write(text string) { f.page.text.WriteString(text + "\n\n") }
-
-const pageHead = `# A move, from its first to its last command
-
-Two nodes move from Multus' thick daemon to nadra, and nadra is removed in the end. Each command is shown with what it printed on a real
-cluster. Between the commands the nodes also moved back and forth, pods were recreated, and the upgrade was interrupted and resumed.
-[How do I move a cluster?](upgrade.md) explains the commands.
-
-`
-
-// published compares the page with the documentation. It ignores what differs in each run:
-// times, names, and the nodes of pods.
+// published compares the page with what the commands have printed. It ignores what differs in each run: times, names,
+// and the nodes of pods.
 func (f *fixture) published() {
 	f.Helper()
 	if os.Getenv("NADRA_CORPUS") == "" {
-		f.Log("docs/migrate/upgrade-example.md is not compared: it is of a stack with workloads of the corpus")
+		f.Log("docs/migrate/upgrade.md is not compared: its output is of a stack with workloads of the corpus")
 		return
 	}
-	now := pageHead + f.page.names.Replace(strings.TrimRight(f.page.text.String(), "\n")) + "\n"
-	path := filepath.Join(lab.Root(), "docs", "migrate", "upgrade-example.md")
+	path := filepath.Join(lab.Root(), "docs", "migrate", "upgrade.md")
+	text, err := os.ReadFile(path)
+	f.Must(err)
+	was, now := string(text), string(text)
+	for _, s := range f.page.shown {
+		now, err = s.insert(now, f.page.names)
+		f.Must(err)
+	}
 	if *update {
 		f.Must(os.WriteFile(path, []byte(now), 0o644))
 		return
 	}
-	was, err := os.ReadFile(path)
-	f.Must(err)
-	if diff := cmp.Diff(steady(string(was)), steady(now)); diff != "" {
-		f.Errorf("docs/migrate/upgrade-example.md differs from the commands' output (-page +printed); write it with -args -update:\n%s", diff)
+	if diff := cmp.Diff(steady(was), steady(now)); diff != "" {
+		f.Errorf("docs/migrate/upgrade.md differs from the commands' output (-page +printed); write it with -args -update:\n%s", diff)
 	}
+}
+
+// insert replaces what a page shows of the command, indented like the marks around it.
+func (s shown) insert(page string, names *strings.Replacer) (string, error) {
+	part, err := regexp.Compile(`(?s)( *)(<!-- ` + s.name + ` -->\n).*?( *<!-- /` + s.name + ` -->\n)`)
+	if err != nil {
+		return "", err
+	}
+	m := part.FindStringSubmatch(page)
+	if m == nil {
+		return "", fmt.Errorf("docs/migrate/upgrade.md has no marks <!-- %s --> and <!-- /%s -->", s.name, s.name)
+	}
+	var text strings.Builder
+	for line := range strings.Lines(names.Replace(s.text)) {
+		text.WriteString(strings.TrimRight(m[1]+line, " \n") + "\n")
+	}
+	return strings.Replace(page, m[0], m[1]+m[2]+text.String()+m[3], 1), nil
 }
 
 var varying = []struct {
@@ -77,11 +91,6 @@ var varying = []struct {
 	{regexp.MustCompile(`(?m)^NADRA-4(04|24) .*\n`), ""}, // on another node, another address
 	{regexp.MustCompile(`\d+ expected\.`), "N expected."},
 	{regexp.MustCompile(`\d+ pods still have (.*), of \d+ workloads; the oldest is \d+ minutes? old`), "N pods still have $1"},
-	{regexp.MustCompile(`(?m)^Looked at \d+ objects.*\n`), ""},   // with ReplicaSets and classes that come and go
-	{regexp.MustCompile(`(?m)^Kept \d+ objects? .*\n`), ""},      // how old it is
-	{regexp.MustCompile(`(?m)^deleted ResourceClaim.*\n`), ""},   // the controller may have been first
-	{regexp.MustCompile(`(?m)^deleted ResourceSlice .*\n`), ""},  // in the order of names made up
-	{regexp.MustCompile(`(?m)^node node-[ab]: removed.*\n`), ""}, // in any order
 	{regexp.MustCompile(`-[0-9a-f]{8,10}-[0-9a-z]{5}\b`), "-POD"},
 	{regexp.MustCompile(`\b(probe|networks|nadra-node)-[0-9a-z]{5}\b`), "$1-POD"},
 	{regexp.MustCompile(`  +`), "  "},

@@ -33,8 +33,7 @@ func TestUpgrade(t *testing.T) {
 
 	f.installNadra()
 	f.Log(f.nadra("doctor", "--probe"))
-	f.write("Which workloads use which networks, and can they move?")
-	f.shown("scan", "-n", namespace)
+	f.Log(f.nadra("scan", "-n", namespace))
 	before := f.file("before.json", f.nadra("snapshot", "-A", "--probe"))
 
 	plan := f.file("plan.yaml", f.nadra("upgrade", "plan"))
@@ -51,19 +50,15 @@ func TestUpgrade(t *testing.T) {
 	f.runUntil(points[1], unix.SIGINT, "resume", "--yes")
 	f.deleted("csrx, samplepod")
 	f.nadra("upgrade", "resume", "--yes")
-	f.write("After `kubectl nadra upgrade plan` and `upgrade run`, all pods run on:")
-	f.shown("upgrade", "status")
+	f.show("status", "upgrade", "status")
 	f.served("") // by either owner
-	f.write("The pods are recreated, so that each has its claim:")
 	f.clean(v1alpha1.OwnerNadra, f.nodes()...)
-	f.shown("upgrade", "status")
-	f.write("Has a pod lost something since the snapshot?")
-	f.shown("verify", "--against", before, "--probe")
+	f.Log(f.nadra("upgrade", "status"))
+	f.show("verify", "verify", "--against", before, "--probe")
 
 	f.refused("namespace "+namespace, "upgrade", "rollback", "-n", namespace, "--yes") // no node is Multus'
 	f.nadra("upgrade", "rollback", "--node", first, "--yes")
-	f.write("After `kubectl nadra upgrade rollback --node " + first + "`:")
-	f.shown("upgrade", "status")
+	f.Log(f.nadra("upgrade", "status"))
 	f.served(v1alpha1.OwnerMultus, first)
 	f.clean(v1alpha1.OwnerMultus, first)
 	f.nadra("upgrade", "rollback", "--pod", namespace+"/upf-0", "--yes")
@@ -96,11 +91,10 @@ func TestUpgrade(t *testing.T) {
 	f.refused(string(upgrade.CodeDefault), "upgrade", "finish", "--remove-multus", "--yes") // the controller leaves pods to Multus
 	f.makeDefault()
 	f.refused("--default-owner=nadra", "upgrade", "rollback", "--all", "--yes") // pods would come back as nadra's
-	f.write("When nadra serves all nodes, and new pods by default:")
-	f.shown("upgrade", "finish")
+	f.show("finish", "upgrade", "finish")
 	f.Log(f.nadra("upgrade", "finish", "--remove-multus", "--dry-run=server"))
 	f.Kubectl("-n", "kube-system", "get", "daemonset", "kube-multus-ds") // it is still there
-	f.shown("upgrade", "finish", "--remove-multus", "--yes")
+	f.show("remove", "upgrade", "finish", "--remove-multus", "--yes")
 	for _, kind := range []string{"daemonset", "configmap", "serviceaccount", "clusterrole", "clusterrolebinding"} {
 		if left := f.Kubectl("-n", "kube-system", "get", kind, "-o", "name"); strings.Contains(left, "multus") {
 			t.Errorf("left of Multus: %s", left)

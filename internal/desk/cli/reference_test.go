@@ -22,10 +22,16 @@ func TestReference(t *testing.T) {
 	root := newRoot(genericiooptions.IOStreams{In: strings.NewReader(""), Out: io.Discard, ErrOut: io.Discard}, new(atomic.Bool))
 	var out strings.Builder
 	fmt.Fprintf(&out, "# kubectl nadra\n\n<!-- Made of the commands' help: go test ./internal/desk/cli -run TestReference -args -update -->\n\n"+
-		"`kubectl nadra` is a plugin of kubectl: the program `kubectl-nadra` in a directory of `PATH`. [Exit codes](exit-codes.md) are the same for all commands.\n\n"+
+		"`kubectl nadra` is a plugin of kubectl: the program `kubectl-nadra` in a directory of `PATH`. [Exit codes](#exit-codes) are the same for all commands.\n\n"+
 		"`kubectl nadra completion` writes the completion of a shell for `kubectl-nadra`. For kubectl to complete `kubectl nadra`, put `kubectl_complete-nadra`,\n"+
 		"which is beside the program in a release, into a directory of `PATH`, too.\n\n"+
-		"```\n%s\n```\n", root.Long)
+		"```\n%s\n```\n\n"+
+		"## Exit codes\n\nThe list above is that of all commands. Beyond it:\n\n"+
+		"* 1: an unknown command or flag is an error, too.\n"+
+		"* 2: also expected differences, with `verify --strict`, and leftovers, with `cleanup --fail-on=warning`.\n"+
+		"* 4: of [upgrade](../migrate/upgrade.md), [cleanup](../operate/cleanup.md) and [uninstall](../install/uninstall.md).\n\n"+
+		"Standard output has data only. Findings and progress go to standard error, also the steps of `upgrade` and `uninstall`; `-q` leaves only errors and blockers.\n",
+		root.Long)
 	var write func(c *cobra.Command)
 	write = func(c *cobra.Command) {
 		for _, sub := range c.Commands() {

@@ -12,7 +12,7 @@ import (
 
 // TestCostOfAPod counts what does not depend on the clock: writes, writes that the pod waits
 // for, plugin chains and inspections of the namespace. Every pod of the node waits for
-// whatever is added here (docs/reference/performance.md).
+// whatever is added here (docs/reference/performance-tables.md).
 func TestCostOfAPod(t *testing.T) {
 	for _, tt := range []struct {
 		claims, networks                     int
