@@ -52,7 +52,8 @@ func main() {
 	var like resourceapi.Device
 	shared := flag.Bool("shared", false, "several claims may have one device")
 	flag.Func("hold", "the condition without which the scheduler binds no pod", func(condition string) error {
-		like.BindsToNode, like.BindingConditions = ptr.To(true), []string{condition}
+		// The API server requires a condition of failure, too.
+		like.BindsToNode, like.BindingConditions, like.BindingFailureConditions = ptr.To(true), []string{condition}, []string{condition + "-failed"}
 		return nil
 	})
 	flag.Parse()
