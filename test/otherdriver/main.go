@@ -9,8 +9,6 @@
 //	-move early|late  The devices are interfaces. The driver moves them into pods, in a hook of NRI before nadra's (early)
 //	                  or a moment after it (late), says so in the claim, and moves them back when the sandbox stops.
 //	-shared           Several claims may have one device.
-//	-hold CONDITION   The scheduler binds a pod only when the claim's status has the condition for the device. Until
-//	                  then the pod has its devices, and no node starts it.
 package main
 
 import (
@@ -49,26 +47,17 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	move := flag.String("move", "", "when to move interfaces into pods: early or late")
-	var like resourceapi.Device
 	shared := flag.Bool("shared", false, "several claims may have one device")
-	flag.Func("hold", "the condition without which the scheduler binds no pod", func(condition string) error {
-		// The API server requires a condition of failure, too.
-		like.BindsToNode, like.BindingConditions, like.BindingFailureConditions = ptr.To(true), []string{condition}, []string{condition + "-failed"}
-		return nil
-	})
 	flag.Parse()
-	if *shared {
-		like.AllowMultipleAllocations = shared
-	}
-	if err := run(ctx, *move, like, flag.Args()); err != nil {
+	if err := run(ctx, *move, *shared, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "otherdriver:", err)
 		stop()
 		os.Exit(1)
 	}
 }
 
-// run publishes devices that are like a given one, and serves the kubelet until ctx ends.
-func run(ctx context.Context, move string, like resourceapi.Device, args []string) error {
+// run publishes devices, and serves the kubelet until ctx ends.
+func run(ctx context.Context, move string, shared bool, args []string) error {
 	if len(args) < 4 {
 		return fmt.Errorf("otherdriver [FLAG …] KUBECONFIG NODE DRIVER DEVICE …: %q is not that", args)
 	}
@@ -112,7 +101,7 @@ func run(ctx context.Context, move string, like resourceapi.Device, args []strin
 		return fmt.Errorf("registering with the kubelet: %w", err)
 	}
 	defer helper.Stop()
-	if err := helper.PublishResources(ctx, devices(args[1], like, args[3:])); err != nil {
+	if err := helper.PublishResources(ctx, devices(args[1], shared, args[3:])); err != nil {
 		return fmt.Errorf("publishing the devices: %w", err)
 	}
 	<-ctx.Done()
@@ -120,20 +109,23 @@ func run(ctx context.Context, move string, like resourceapi.Device, args []strin
 }
 
 // devices returns a device for each description.
-func devices(node string, like resourceapi.Device, described []string) resourceslice.DriverResources {
+func devices(node string, shared bool, described []string) resourceslice.DriverResources {
 	var slice resourceslice.Slice
 	for _, d := range described {
 		fields := strings.Split(d, ",")
-		like.Name, like.Attributes = fields[0], map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{}
+		device := resourceapi.Device{Name: fields[0], Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{}}
+		if shared {
+			device.AllowMultipleAllocations = ptr.To(true)
+		}
 		for _, field := range fields[1:] {
 			key, value, _ := strings.Cut(field, "=")
 			attribute := resourceapi.DeviceAttribute{StringValue: &value}
 			if number, err := strconv.ParseInt(value, 10, 64); err == nil {
 				attribute = resourceapi.DeviceAttribute{IntValue: &number}
 			}
-			like.Attributes[resourceapi.QualifiedName(key)] = attribute
+			device.Attributes[resourceapi.QualifiedName(key)] = attribute
 		}
-		slice.Devices = append(slice.Devices, like)
+		slice.Devices = append(slice.Devices, device)
 	}
 	return resourceslice.DriverResources{Pools: map[string]resourceslice.Pool{node: {Slices: []resourceslice.Slice{slice}}}}
 }

@@ -12,7 +12,6 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/util/retry"
 	"k8s.io/dynamic-resource-allocation/deviceattribute"
 	"k8s.io/utils/ptr"
 
@@ -32,9 +31,8 @@ const (
 	alignable = "intel.com/any"
 )
 
-// hold is the condition until which a pod with a CPU or a GPU has its devices and does not start: the scheduler's
-// choices are the same, and cost the guest nothing.
-const hold = "lane.example.com/start"
+// kinds are the prefixes of the devices' names, and the names of their requests.
+var kinds = []string{"cpu", "gpu", "pci"}
 
 // TestAligned requests CPUs, virtual functions of a pool, and GPUs, of three drivers, in one claim.
 func TestAligned(t *testing.T) {
@@ -47,15 +45,16 @@ func TestAligned(t *testing.T) {
 		cpus = append(cpus, fmt.Sprintf("cpu-%d,%s=%d", i, numaNode, node))
 		gpus = append(gpus, fmt.Sprintf("gpu-%d,%s=%d,%s=pci0000:%d0", i, numaNode, node, pcieRoot, 2*(node+1)))
 	}
-	f.otherDriver(cpuDriver, []string{"-hold", hold}, cpus...)
-	f.otherDriver(gpuDriver, []string{"-hold", hold}, gpus...)
+	f.otherDriver(cpuDriver, cpus...)
+	f.otherDriver(gpuDriver, gpus...)
 	all := f.placed(t)
-	f.claims("cpu", "", "cpu")
-	f.claims("gpu", "", "gpu")
-	f.claims("free", "", "cpu", "vf", "gpu")
-	f.claims("aligned", numaNode, "cpu", "vf", "gpu")
-	f.claims("beside", pcieRoot, "gpu", "vf")
+	for _, kind := range kinds {
+		f.claims(kind, "", "", kind)
+	}
+	f.claims("free", "", "", kinds...)
+	f.claims("aligned", numaNode, "", kinds...)
 
+	f.simulate(t)
 	var split, splitFree int
 	testCase(t, "CPU, VF and GPU of 100 claims on one NUMA node each", func(t *testing.T) {
 		if split = f.comeAndGo(t, all, "aligned"); split > 0 {
@@ -69,41 +68,41 @@ func TestAligned(t *testing.T) {
 	})
 	fmt.Printf("vm-numa: aligned=%d split=%d unaligned=%d split=%d\n", comingPods, split, comingPods, splitFree)
 
-	// Three CPUs of one node are taken, so that only the constraint keeps the second pod of each kind together.
-	for i := range perNode - 1 {
-		f.start(lab.Pod(f.ns, fmt.Sprintf("system-%d", i), "cpu"))
+	f.forget()
+
+	seen := map[string]string{}
+	var pods []string
+	for _, node := range []string{"0", "1"} {
+		onNode := `device.attributes["resource.kubernetes.io"].numaNode == ` + node
+		f.claims("aligned-"+node, numaNode, onNode, kinds...)
+		f.claims("beside-"+node, pcieRoot, onNode, "gpu", "pci")
+		pods = append(pods, "aligned-"+node, "beside-"+node)
 	}
-	f.allocated(t, "system-0", "system-1", "system-2")
-	pods := []string{"aligned-0", "aligned-1", "beside-0", "beside-1"}
 	for _, name := range pods {
-		f.start(lab.Pod(f.ns, name, name[:len(name)-2]))
+		f.start(lab.Pod(f.ns, name, name))
 	}
 	given := f.allocated(t, pods...)
-	seen := map[string]string{}
-	for _, name := range pods {
-		f.letGo(name)
-	}
 	for _, name := range pods {
 		f.ready(name)
 		seen[name] = strings.TrimSpace(f.in(t, name, "cat /sys/class/net/vf/device/numa_node"))
 	}
-	testCase(t, "CPU, VF and GPU of running pods on one NUMA node each", func(t *testing.T) {
-		if nodes := []string{seen["aligned-0"], seen["aligned-1"]}; !sameElements(nodes, []string{"0", "1"}) {
-			t.Errorf("the pods see their VFs on the nodes %v, want one on each", nodes)
-		}
-		for _, name := range pods[:2] {
-			if nodes := all.values(numaNode, given[name]); len(nodes) != 1 || nodes[0] != seen[name] {
-				t.Errorf("pod %s has devices on the nodes %v, and sees its VF on %s", name, nodes, seen[name])
+	for _, c := range []struct {
+		name, pods string
+		attribute  resourceapi.QualifiedName
+		devices    int
+	}{
+		{"CPU, VF and GPU of running pods on one NUMA node each", "aligned-", numaNode, len(kinds)},
+		{"a VF on the PCIe root of another driver's device", "beside-", pcieRoot, 2},
+	} {
+		testCase(t, c.name, func(t *testing.T) {
+			for _, node := range []string{"0", "1"} {
+				name := c.pods + node
+				if values := all.values(c.attribute, given[name]); len(given[name]) != c.devices || len(values) != 1 || seen[name] != node {
+					t.Errorf("pod %s has %v, with %s %v, and sees its VF on the NUMA node %s, want %s", name, given[name], c.attribute, values, seen[name], node)
+				}
 			}
-		}
-	})
-	testCase(t, "a VF on the PCIe root of another driver's device", func(t *testing.T) {
-		for _, name := range pods[2:] {
-			if roots := all.values(pcieRoot, given[name]); len(given[name]) != 2 || len(roots) != 1 {
-				t.Errorf("pod %s has %v, on the roots %v", name, given[name], roots)
-			}
-		}
-	})
+		})
+	}
 	testCase(t, "and they go back", f.leavesNothing)
 }
 
@@ -150,10 +149,10 @@ func (f *fixture) placed(t *testing.T) placement {
 }
 
 // otherDriver runs another vendor's driver in the guest, for the scenario, and creates the class of its devices.
-func (f *fixture) otherDriver(name string, flags []string, devices ...string) {
+func (f *fixture) otherDriver(name string, devices ...string) {
 	f.Helper()
 	f.undo = append(f.undo, killScript("otherdriver"))
-	argv := append(append([]string{"otherdriver"}, flags...), "/etc/kubernetes/kubeconfig", f.Guest.Name(), name)
+	argv := []string{"otherdriver", "/etc/kubernetes/kubeconfig", f.Guest.Name(), name}
 	f.must(f.Guest.Daemon(f.ctx, "/var/log/"+name+".log", append(argv, devices...)...))
 	f.class(&resourceapi.DeviceClass{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -163,13 +162,13 @@ func (f *fixture) otherDriver(name string, flags []string, devices ...string) {
 	})
 }
 
-// claims creates a template of claims with a request for each kind of device, which must have the same value of an
-// attribute, if that has a name.
-func (f *fixture) claims(name string, match resourceapi.QualifiedName, kinds ...string) {
+// claims creates a template of claims with a request for each kind of device. The devices must have the same value of
+// an attribute, if that has a name, and an expression selects the first, if there is one.
+func (f *fixture) claims(name string, match resourceapi.QualifiedName, first string, kinds ...string) {
 	f.Helper()
 	template := &resourceapi.ResourceClaimTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: f.ns, Name: name}}
 	classes := map[string]string{
-		"cpu": cpuDriver, "gpu": gpuDriver, "vf": attachment.DeviceClassName(attachment.NetworkRef{Namespace: f.ns, Name: "any"}),
+		"cpu": cpuDriver, "gpu": gpuDriver, "pci": attachment.DeviceClassName(attachment.NetworkRef{Namespace: f.ns, Name: "any"}),
 	}
 	devices := &template.Spec.Spec.Devices
 	for _, kind := range kinds {
@@ -177,12 +176,15 @@ func (f *fixture) claims(name string, match resourceapi.QualifiedName, kinds ...
 			Name: kind, Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: classes[kind]},
 		})
 	}
+	if first != "" {
+		devices.Requests[0].Exactly.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: first}}}
+	}
 	if match != "" {
 		devices.Constraints = []resourceapi.DeviceConstraint{{MatchAttribute: ptr.To(resourceapi.FullyQualifiedName(match))}}
 	}
-	if slices.Contains(kinds, "vf") {
+	if slices.Contains(kinds, "pci") {
 		devices.Config = []resourceapi.DeviceClaimConfiguration{{
-			Requests: []string{"vf"},
+			Requests: []string{"pci"},
 			DeviceConfiguration: resourceapi.DeviceConfiguration{Opaque: &resourceapi.OpaqueDeviceConfiguration{
 				Driver: lab.DriverName, Parameters: runtime.RawExtension{Raw: lab.Opaque(object{"interface": "vf"})},
 			}},
@@ -214,27 +216,6 @@ func (f *fixture) allocated(t *testing.T, pods ...string) map[string][]string {
 		return nil
 	})
 	return out
-}
-
-// letGo sets the condition for which the scheduler holds a pod.
-func (f *fixture) letGo(name string) {
-	f.Helper()
-	f.must(retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		claim, err := f.Claim(f.ctx, f.pod(f.T, name))
-		if err != nil {
-			return err
-		}
-		for _, r := range claim.Status.Allocation.Devices.Results {
-			if len(r.BindingConditions) > 0 {
-				claim.Status.Devices = append(claim.Status.Devices, resourceapi.AllocatedDeviceStatus{
-					Driver: r.Driver, Pool: r.Pool, Device: r.Device,
-					Conditions: []metav1.Condition{{Type: hold, Status: metav1.ConditionTrue, Reason: "Started", LastTransitionTime: metav1.Now()}},
-				})
-			}
-		}
-		_, err = f.Kube.ResourceV1().ResourceClaims(f.ns).UpdateStatus(f.ctx, claim, metav1.UpdateOptions{})
-		return err
-	}))
 }
 
 // remove deletes pods that have not started, and waits until their devices are free.

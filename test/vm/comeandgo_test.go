@@ -3,6 +3,7 @@
 package vm
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -10,15 +11,66 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
 // comingPods is how many pods with a CPU, a virtual function and a GPU come and go.
 const comingPods = 100
 
-// comeAndGo lets pods with a device of each kind come and go, with claims of a template, while other pods take and
-// leave CPUs and GPUs, so that different devices are free on each NUMA node. It returns how many of the pods had
-// devices of two nodes. It creates no more pods at once than the free devices can serve on one node each.
+// simulated is a Node without a kubelet, which offers what the guest offers. The scheduler's choices are the same there,
+// and cost the guest nothing.
+const simulated = "simulated"
+
+// simulate creates the simulated node, with copies of the slices of the guest.
+func (f *fixture) simulate(t *testing.T) {
+	t.Helper()
+	room := corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse("64"), corev1.ResourceMemory: resource.MustParse("64Gi"), corev1.ResourcePods: resource.MustParse("250"),
+	}
+	_, err := f.Kube.CoreV1().Nodes().Create(f.ctx, &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: simulated, Labels: map[string]string{corev1.LabelHostname: simulated}},
+		Status:     corev1.NodeStatus{Capacity: room, Allocatable: room},
+	}, metav1.CreateOptions{})
+	f.must(err)
+	t.Cleanup(f.forget)
+	all := f.Kube.ResourceV1().ResourceSlices()
+	list, err := all.List(f.ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + f.Guest.Name()})
+	f.must(err)
+	for _, slice := range list.Items {
+		slice.ObjectMeta = metav1.ObjectMeta{GenerateName: simulated + "-", Labels: map[string]string{simulated: "true"}}
+		*slice.Spec.NodeName = simulated
+		slice.Spec.Pool.Name = strings.Replace(slice.Spec.Pool.Name, f.Guest.Name(), simulated, 1)
+		_, err := all.Create(f.ctx, &slice, metav1.CreateOptions{})
+		f.must(err)
+	}
+}
+
+// forget deletes the simulated node and its slices, if they are there.
+func (f *fixture) forget() {
+	f.Helper()
+	ctx := context.WithoutCancel(f.ctx)
+	_, err := f.Cluster.Kubectl(ctx, "delete", "node/"+simulated, "--ignore-not-found")
+	f.must(err)
+	f.must(f.Kube.ResourceV1().ResourceSlices().DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: simulated}))
+}
+
+// arrive creates a pod on the simulated node, which never becomes Ready.
+func (f *fixture) arrive(name, template string) {
+	f.Helper()
+	pod := lab.Pod(f.ns, name, template)
+	pod.Spec.NodeSelector = map[string]string{corev1.LabelHostname: simulated}
+	pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+	f.start(pod)
+}
+
+// comeAndGo lets pods with a device of each kind come and go on the simulated node, with claims of a template, while
+// other pods take and leave single devices, so that different devices are free on each NUMA node. It returns how many
+// of the pods had devices of two NUMA nodes. It creates no more of them at once than the free devices can serve on one
+// NUMA node each.
 func (f *fixture) comeAndGo(t *testing.T, all placement, template string) (split int) {
 	random := rand.New(rand.NewPCG(1, 1))
 	held := map[string][]string{}
@@ -26,7 +78,7 @@ func (f *fixture) comeAndGo(t *testing.T, all placement, template string) (split
 		var names []string
 		for i := range count {
 			names = append(names, fmt.Sprintf("%s-%d", template, made+i))
-			f.start(lab.Pod(f.ns, names[i], template))
+			f.arrive(names[i], template)
 		}
 		maps.Copy(held, f.allocated(t, names...))
 	}
@@ -38,7 +90,7 @@ func (f *fixture) comeAndGo(t *testing.T, all placement, template string) (split
 		for _, name := range gone {
 			delete(held, name)
 		}
-		for _, kind := range []string{"cpu", "gpu"} {
+		for _, kind := range kinds {
 			create(kind, 10*round, min(random.IntN(3), free(all, held, kind, "")))
 		}
 		count := 0

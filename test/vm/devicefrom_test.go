@@ -43,7 +43,7 @@ func testChain(t *testing.T, mover string) {
 	_, err := f.Cluster.Kubectl(f.ctx, "-n", f.ns, "annotate", "net-attach-def", "chain", attachment.DeviceFromAnnotation+"=required")
 	f.must(err)
 	id := function(t, link)
-	f.otherDriver(vfDriver, nil, "vf-1,resource.kubernetes.io/pciBusID="+id+",k8s.cni.cncf.io/deviceID="+id)
+	f.otherDriver(vfDriver, "vf-1,resource.kubernetes.io/pciBusID="+id+",k8s.cni.cncf.io/deviceID="+id)
 	template := lab.Template(f.ns, "a", lab.Want{Network: "chain", Config: object{"deviceFrom": "vf", "interface": "data"}})
 	template.Spec.Spec.Devices.Requests = append(template.Spec.Spec.Devices.Requests, resourceapi.DeviceRequest{
 		Name: "vf", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: vfDriver},
