@@ -5,6 +5,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,7 +34,7 @@ func TestMain(m *testing.M) {
 
 func run(ctx context.Context, dir string, m *testing.M) (code int) {
 	runDir = dir
-	err := os.Setenv(cluster.InlineVariable, "1")
+	err := os.Setenv(cluster.InlineVariable, cmp.Or(os.Getenv(cluster.InlineVariable), "1"))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

@@ -83,8 +83,9 @@ func TestAligned(t *testing.T) {
 	}
 	given := f.allocated(t, pods...)
 	for _, name := range pods {
-		f.ready(name)
-		seen[name] = strings.TrimSpace(f.in(t, name, "cat /sys/class/net/vf/device/numa_node"))
+		_, inPod := f.ready(name)
+		function := requireLink(t, inPod, "vf", "device", "").Bus
+		seen[name] = strings.TrimSpace(f.shell("cat /sys/bus/pci/devices/" + function + "/numa_node"))
 	}
 	for _, c := range []struct {
 		name, pods string
@@ -98,7 +99,7 @@ func TestAligned(t *testing.T) {
 			for _, node := range []string{"0", "1"} {
 				name := c.pods + node
 				if values := all.values(c.attribute, given[name]); len(given[name]) != c.devices || len(values) != 1 || seen[name] != node {
-					t.Errorf("pod %s has %v, with %s %v, and sees its VF on the NUMA node %s, want %s", name, given[name], c.attribute, values, seen[name], node)
+					t.Errorf("pod %s has %v, with %s %v, and the VF that it sees is on the NUMA node %s, want %s", name, given[name], c.attribute, values, seen[name], node)
 				}
 			}
 		})
