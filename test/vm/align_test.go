@@ -17,6 +17,7 @@ import (
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/test/lab"
+	"github.com/nadra-dev/nadra/test/vm/wire"
 )
 
 // The drivers of CPUs and GPUs. Their devices have the attributes that the drivers of such devices publish, and do
@@ -70,6 +71,8 @@ func TestAligned(t *testing.T) {
 
 	f.forget()
 
+	host, err := f.Guest.Net(f.ctx)
+	f.must(err)
 	seen := map[string]string{}
 	var pods []string
 	for _, node := range []string{"0", "1"} {
@@ -84,8 +87,12 @@ func TestAligned(t *testing.T) {
 	given := f.allocated(t, pods...)
 	for _, name := range pods {
 		_, inPod := f.ready(name)
-		function := requireLink(t, inPod, "vf", "device", "").Bus
-		seen[name] = strings.TrimSpace(f.shell("cat /sys/bus/pci/devices/" + function + "/numa_node"))
+		mac := requireLink(t, inPod, "vf", "device", "").MAC
+		i := slices.IndexFunc(host.Links, func(l wire.Link) bool { return l.MAC == mac })
+		if i < 0 {
+			t.Fatalf("pod %s has %+v, which is no VF of the guest", name, inPod.Links)
+		}
+		seen[name] = strings.TrimSpace(f.shell("cat /sys/bus/pci/devices/" + host.Links[i].Bus + "/numa_node"))
 	}
 	for _, c := range []struct {
 		name, pods string
