@@ -69,7 +69,6 @@ func testChain(t *testing.T, mover string) {
 		before, err := f.driverRestarts()
 		f.must(err)
 		f.shell(`for p in /proc/[0-9]*; do [ "$(cat $p/comm 2>/dev/null)" = nadra-node ] && kill -9 ${p#/proc/}; done; true`)
-		// Without a driver while the sandbox stops, the plugins' DELs would have no namespace, and rename nothing.
 		f.eventually(t, func(context.Context) error {
 			after, err := f.driverRestarts()
 			if err == nil && after == before {
