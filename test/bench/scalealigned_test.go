@@ -111,7 +111,7 @@ func alignedOffer(title string, cards ...int64) *offer {
 				deviceattribute.StandardDeviceAttributeNUMANode: {IntValue: &numa}, "dra.net/numaNode": {IntValue: &numa},
 				"numaNodeID": {IntValue: &numa}, "socketID": {IntValue: &numa}, "numCPUs": {IntValue: ptr.To[int64](32)}, "smtEnabled": {BoolValue: ptr.To(true)},
 			},
-			Capacity: map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{"cpu": {Value: resource.MustParse("32")}},
+			Capacity: map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{cpuDriver + "/cpu": {Value: resource.MustParse("32")}},
 		})
 	}
 	o.beside = &offer{driver: cpuDriver, pools: pools{"": {Slices: []resourceslice.Slice{cpus}}}}
