@@ -326,7 +326,7 @@ monitoring: ## alerts and dashboards against Debian's Prometheus, which is unpac
 # SRIOV_DEVICE_PLUGIN=/path/to/sriovdp takes the place of the lane's own device plugin.
 # NADRA_VM_HOLD=1 keeps the machine after the tests.
 test-vm: image ## a QEMU guest with SR-IOV cards as a node: VFs, RDMA and plugins that need another kernel
-	$(call on-clusters,./test/vm,,vm-lane)
+	$(call on-clusters,./test/vm,,vm-lane|vm-numa)
 
 # It takes more than an hour. BENCH_RESUME=1 continues an interrupted run, and BENCH_RESUME=published takes all
 # figures but those of the benchmarks that run from performance.json, as with `go test -bench BenchmarkScale`;

@@ -141,7 +141,7 @@ var rules = []Rule{
 		ExclusiveCPUs, Warning, "CPUs and device may be on different NUMA nodes",
 		"The pod is of class Guaranteed with whole CPUs, and its networks need devices.",
 		"With a device plugin, the kubelet's Topology Manager can align CPUs and device on one NUMA node. It does not consider devices of claims.",
-		"Test the throughput of the workload. If it needs the alignment, leave it on the device plugin.",
+		"Test the throughput of the workload. If it needs the alignment, request the CPUs from a DRA driver, in one claim with the network and a constraint (docs/operate/numa.md), or leave it on the device plugin.",
 	},
 	{
 		StaticPod, Blocker, "The pod is a static pod",

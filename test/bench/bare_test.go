@@ -15,7 +15,7 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// bareDriver is the DRA driver that does nothing. Its claims show what claims cost by
+// bareDriver is test/otherdriver, which does nothing here. Its claims show what claims cost by
 // themselves.
 const bareDriver = "bare.nadra.dev"
 
@@ -23,7 +23,7 @@ const bareDriver = "bare.nadra.dev"
 func (t *trio) startBare(b *testing.B) {
 	b.Helper()
 	program, err := cluster.Program{
-		Suite: "bench", Name: "bare", Package: "./test/bench/bare", Sources: []string{"test/bench/bare/*.go"},
+		Suite: "bench", Name: "otherdriver", Package: "./test/otherdriver", Sources: []string{"test/otherdriver/*.go"},
 	}.Build(b.Context(), os.Stderr)
 	must(b, err)
 	class := &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: bareDriver}}
@@ -32,9 +32,9 @@ func (t *trio) startBare(b *testing.B) {
 	must(b, err)
 
 	node := t.Cluster.Node(bareNode)
-	args := []string{t.Cluster.Kubeconfig(), node.Name()}
+	args := []string{"-shared", t.Cluster.Kubeconfig(), node.Name(), bareDriver}
 	for i := range starterNetworks {
-		args = append(args, networkNo(i))
+		args = append(args, networkNo(i)+",name="+networkNo(i))
 	}
 	// The cluster's end ends the driver.
 	cmd := node.Command(context.WithoutCancel(b.Context()), program, args...)

@@ -35,6 +35,8 @@ func TestDocuments(t *testing.T) {
 		r.Scale = append(r.Scale, scaleExample(nodes))
 	}
 	r.RealWrites = &realWrites{Recreated: 2}
+	rates := podRates{Pods: 200, Rounds: []bound{{200, 2}}}
+	r.Aligned = []alignedFigures{{"a card", rates, rates}}
 	for _, kind := range podKinds {
 		r.Pods = append(r.Pods, podFigures{Kind: kind.title, Ready: ms, Hook: ms})
 	}

@@ -3,6 +3,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -35,7 +36,7 @@ func run(ctx context.Context, dir string, m *testing.M) (code int) {
 		return m.Run() // the tests of the documents
 	}
 	runDir = dir
-	err := os.Setenv(cluster.InlineVariable, "1")
+	err := os.Setenv(cluster.InlineVariable, cmp.Or(os.Getenv(cluster.InlineVariable), "1"))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

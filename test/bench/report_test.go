@@ -46,6 +46,9 @@ type report struct {
 	RealWrites    *realWrites
 	// ScaleSource tells when and from what Scale was measured.
 	ScaleSource string
+	Aligned     []alignedFigures
+	// AlignedSource tells when and from what Aligned was measured.
+	AlignedSource string
 	// again is set if benchmarks replace figures of an earlier run.
 	again bool
 }

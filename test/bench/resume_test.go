@@ -16,7 +16,7 @@ import (
 
 // measurements lists the measurements that the document needs.
 var measurements = []string{
-	"beside", "burst", "late pods", "commands", "delay", "gate", "hook", "memory", "network-status", "pods", "scale", "webhook",
+	"aligned", "beside", "burst", "late pods", "commands", "delay", "gate", "hook", "memory", "network-status", "pods", "scale", "webhook",
 }
 
 // saved returns the file that keeps figures while others are measured. All measurements

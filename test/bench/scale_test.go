@@ -112,10 +112,19 @@ func scaleSizes(b *testing.B) []int {
 	return out
 }
 
-// newScale starts the cluster. Simulated nodes send no heartbeats, so a node counts as
+// newScale starts the cluster, and records what the real driver and controller publish.
+func newScale(b *testing.B) *scale {
+	s := startScale(b)
+	s.capture(b)
+	s.templates(b)
+	must(b, s.isolate(b.Context()))
+	return s
+}
+
+// startScale starts the cluster. Simulated nodes send no heartbeats, so a node counts as
 // alive for an hour without one. Clients of the API server have no rate limit, because the
 // benchmark measures how much work there is.
-func newScale(b *testing.B) *scale {
+func startScale(b *testing.B) *scale {
 	l, err := lab.Start(b.Context(), cluster.Options{
 		GOGC: defaultGOGC, Dir: filepath.Join(runDir, "scale"), Nodes: 1, OnBoot: makeMaster,
 		ControllerManagerArgs: []string{"--node-monitor-grace-period=1h", "--node-monitor-period=5s", "--kube-api-qps=1000", "--kube-api-burst=1000"},
@@ -133,9 +142,6 @@ func newScale(b *testing.B) *scale {
 			b.Error(err)
 		}
 	})
-	s.capture(b)
-	s.templates(b)
-	must(b, s.isolate(b.Context()))
 	return s
 }
 

@@ -175,7 +175,7 @@ func (s *scale) published(b *testing.B, n int, shared bool) *offer {
 func (s *scale) isolate(ctx context.Context) error {
 	node := s.Cluster.Node(1).Name()
 	for _, args := range [][]string{
-		{"delete", "mutatingwebhookconfiguration,validatingwebhookconfiguration", "nadra-controller"},
+		{"delete", "mutatingwebhookconfiguration,validatingwebhookconfiguration", "nadra-controller", "--ignore-not-found"},
 		{"-n", lab.ControllerNamespace, "delete", "deployments", "--all", "--cascade=foreground", "--timeout=120s"},
 		{"-n", "nadra", "delete", "daemonset/nadra-node", "--cascade=foreground", "--timeout=120s"},
 		{"cordon", node},

@@ -31,7 +31,7 @@ func (f offerFigures) Published() string { return cell(f.Slices.Published.Median
 func (f offerFigures) Bound(networks int) string {
 	for _, p := range f.Pods {
 		if p.Networks == networks {
-			return fmt.Sprintf("%.1f (%.1f–%.1f)", p.Rate(), p.Slowest(), p.Fastest())
+			return p.String()
 		}
 	}
 	return "–"

@@ -230,8 +230,13 @@ func (f *fleet) as(account, node string) *http.Client {
 }
 
 // createSlices creates the slices that the library's controller would create, so that a
-// controller that starts later has nothing to write.
+// controller that starts later has nothing to write. Those of another driver come first.
 func (f *fleet) createSlices(number int, o *offer) error {
+	if o.beside != nil {
+		if err := f.createSlices(number, o.beside); err != nil {
+			return err
+		}
+	}
 	node, kube := nodeName(number), f.kube
 	if o.driver == lab.DriverName {
 		var err error

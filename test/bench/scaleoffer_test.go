@@ -65,6 +65,8 @@ type offer struct {
 	pools    pools
 	profiles []profile
 	requests []request
+	// beside has what another driver publishes on each node, if that is measured.
+	beside *offer
 	// weighed offers are compared by the memory of the components.
 	weighed bool
 }

@@ -60,6 +60,11 @@ func (f podRates) Rate() float64    { return f.rates().Median() }
 func (f podRates) Slowest() float64 { return f.rates().Percentile(0) }
 func (f podRates) Fastest() float64 { return f.rates().Percentile(100) }
 
+// String returns the rate, with those of the extreme rounds.
+func (f podRates) String() string {
+	return fmt.Sprintf("%.1f (%.1f–%.1f)", f.Rate(), f.Slowest(), f.Fastest())
+}
+
 // schedule creates pods, waits until they are bound, and deletes them. A first pod, which does
 // not count, must run on the node that has published last: it is bound when the scheduler knows
 // all slices. The profile of the scheduler has the name that is given, if any.

@@ -1,7 +1,7 @@
 //go:build e2e
 
 // Package compose runs networks on interfaces that another DRA driver allocates, in one claim. The other driver is
-// test/compose/nic, in three manners: it leaves its interfaces on the host, or moves them into pods. The
+// test/otherdriver, in three manners: it leaves its interfaces on the host, or moves them into pods. The
 // package has only tests. Its last line counts the cases, and what any of them has left.
 package compose
 
@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -28,18 +27,21 @@ const (
 	leaverNIC, moverNIC, earlyNIC = "nic0", "nic1", "nic2"
 )
 
-// arguments has what each driver is started with, besides the kubeconfig and the node.
-var arguments = map[string]struct{ before, after []string }{
-	leaver: {nil, []string{leaver, leaverNIC}},
-	mover:  {[]string{"-move", "late"}, []string{mover, moverNIC}},
-	early:  {[]string{"-move", "early"}, []string{early, earlyNIC}},
+// arguments has what each driver is started with. Besides its interface it publishes a device without attributes.
+var arguments = map[string]struct {
+	flags []string
+	nic   string
+}{
+	leaver: {nil, leaverNIC},
+	mover:  {[]string{"-move", "late"}, moverNIC},
+	early:  {[]string{"-move", "early"}, earlyNIC},
 }
 
 var (
 	theLab *lab.Lab
 	// interrupted ends when a person stops the run.
 	interrupted context.Context
-	// program is test/compose/nic.
+	// program is test/otherdriver.
 	program string
 	// cases, passed and left count the cases, and what they have left.
 	cases, passed, left atomic.Int32
@@ -54,7 +56,7 @@ func TestMain(m *testing.M) {
 func start(ctx context.Context, dir string) (c *cluster.Cluster, err error) {
 	interrupted = ctx
 	program, err = cluster.Program{
-		Suite: "compose", Name: "nic", Package: "./test/compose/nic", Sources: []string{"test/compose/nic/*.go"},
+		Suite: "compose", Name: "otherdriver", Package: "./test/otherdriver", Sources: []string{"test/otherdriver/*.go"},
 	}.Build(ctx, os.Stderr)
 	if err != nil {
 		return nil, err
@@ -78,7 +80,7 @@ func install(ctx context.Context, c *cluster.Cluster) error {
 		if _, err := c.KubectlInput(ctx, class, "apply", "-f", "-"); err != nil {
 			return err
 		}
-		run(ctx, c.Node(1), slices.Concat(args.before, []string{c.Kubeconfig(), c.Node(1).Name()}, args.after)...)
+		run(ctx, c.Node(1), append(args.flags, c.Kubeconfig(), c.Node(1).Name(), driver, "nameless", args.nic+",ifName="+args.nic)...)
 	}
 	return lab.Eventually(ctx, time.Minute, func(ctx context.Context) error {
 		for driver := range arguments {

@@ -136,15 +136,18 @@ func (f *fixture) t2file(name, text string) string {
 	return path
 }
 
-// neighbour runs another vendor's DRA driver on the node.
-func (f *fixture) neighbour(devices ...string) {
+// others is another vendor's DRA driver, and its class.
+const others = "others.example.com"
+
+// otherDriver runs another vendor's DRA driver on the node.
+func (f *fixture) otherDriver(devices ...string) {
 	f.Helper()
 	program, err := cluster.Program{
-		Suite: "e2e", Name: "neighbour", Dir: ".", Package: "./test/vm/neighbour", Sources: []string{"test/vm/neighbour/*.go"},
+		Suite: "e2e", Name: "otherdriver", Dir: ".", Package: "./test/otherdriver", Sources: []string{"test/otherdriver/*.go"},
 	}.Build(f.Ctx, os.Stderr)
 	f.Must(err)
 	ctx, stop := context.WithCancel(f.Ctx)
-	cmd := f.node.Command(ctx, program, append([]string{f.Cluster.Kubeconfig(), f.node.Name()}, devices...)...)
+	cmd := f.node.Command(ctx, program, append([]string{f.Cluster.Kubeconfig(), f.node.Name(), others}, devices...)...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 10 * time.Second
 	var out safeBuffer
@@ -159,11 +162,11 @@ func (f *fixture) neighbour(devices ...string) {
 		if f.Failed() {
 			f.Logf("the other driver: %s", out.String())
 		}
-		f.Kubectl("delete", "resourceslices", "--field-selector=spec.driver=neighbour.example.com")
-		f.Kubectl("delete", "deviceclass", "neighbour")
+		f.Kubectl("delete", "resourceslices", "--field-selector=spec.driver="+others)
+		f.Kubectl("delete", "deviceclass", others)
 	})
-	f.Must(f.Apply(f.Ctx, `{apiVersion: resource.k8s.io/v1, kind: DeviceClass, metadata: {name: neighbour},
-spec: {selectors: [{cel: {expression: 'device.driver == "neighbour.example.com"'}}]}}`))
+	f.Must(f.Apply(f.Ctx, fmt.Sprintf(`{apiVersion: resource.k8s.io/v1, kind: DeviceClass, metadata: {name: %s},
+spec: {selectors: [{cel: {expression: 'device.driver == "%s"'}}]}}`, others, others)))
 }
 
 // othersDevice runs a pod with another driver's device for its network, by a claim of its
@@ -177,10 +180,10 @@ func (f *fixture) othersDevice() {
 		return "vf-" + id + ",k8s.cni.cncf.io/resourceName=example.com/vf,k8s.cni.cncf.io/deviceID=0000:0a:00." + id
 	}
 	f.drawing("theirs", "example.com/vf", `{"cniVersion":"1.0.0","name":"theirs","plugins":[{"type":"bridge","bridge":"br-others","ipam":{}},{"type":"nadra-device"}]}`)
-	f.neighbour(device("1"), device("2"), device("3"))
+	f.otherDriver(device("1"), device("2"), device("3"))
 	f.Must(f.Published(f.Ctx, f.NS+"/theirs"))
 	f.Must(f.Apply(f.Ctx, fmt.Sprintf(`{apiVersion: resource.k8s.io/v1, kind: ResourceClaimTemplate, metadata: {name: vf, namespace: %s},
-spec: {spec: {devices: {requests: [{name: vf, exactly: {deviceClassName: neighbour}}]}}}}`, f.NS)))
+spec: {spec: {devices: {requests: [{name: vf, exactly: {deviceClassName: %s}}]}}}}`, f.NS, others)))
 	claiming := func(name, networks string) *corev1.Pod {
 		pod := asking(f.NS, name, networks)
 		pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "vf", ResourceClaimTemplateName: ptr.To("vf")}}
@@ -219,7 +222,7 @@ func (f *fixture) allocatedTo(pod *corev1.Pod) string {
 		claim, err := f.Kube.ResourceV1().ResourceClaims(pod.Namespace).Get(f.Ctx, *s.ResourceClaimName, metav1.GetOptions{})
 		f.Must(err)
 		for _, r := range claim.Status.Allocation.Devices.Results {
-			if r.Driver == "neighbour.example.com" {
+			if r.Driver == others {
 				return "0000:0a:00." + strings.TrimPrefix(r.Device, "vf-")
 			}
 		}

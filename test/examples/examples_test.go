@@ -261,6 +261,9 @@ func TestByHand(t *testing.T) {
 	if _, found := requests["aligned"]; !found {
 		t.Error("by-hand has no template aligned")
 	}
+	if value := attachment.NetworksValue(requests["numa"].Selections); value != namespace+"/sriov" {
+		t.Errorf("the claim with CPUs requests %q", value)
+	}
 }
 
 // TestPools checks that both sources define the pool of the SR-IOV network and nothing else.

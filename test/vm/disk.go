@@ -17,15 +17,15 @@ import (
 
 // parts has the paths of everything that the guest is made of.
 type parts struct {
-	kernel    string // the folder of the kernel kit
-	iptables  string // the folder of iptables' files, as they are in the guest
-	agent     string
-	plugins   []string // CNI plugins
-	neighbour string   // the DRA driver of another vendor
-	multus    string   // Multus without a daemon
-	devices   string   // a device plugin
-	sriov     string   // the CNI plugin, if there is one
-	sriovDP   string   // the SR-IOV device plugin, if there is one
+	kernel   string // the folder of the kernel kit
+	iptables string // the folder of iptables' files, as they are in the guest
+	agent    string
+	plugins  []string // CNI plugins
+	other    string   // the DRA driver of another vendor
+	multus   string   // Multus without a daemon
+	devices  string   // a device plugin
+	sriov    string   // the CNI plugin, if there is one
+	sriovDP  string   // the SR-IOV device plugin, if there is one
 }
 
 // writeInitramfs writes the first root file system, with the modules and the agent.
@@ -105,7 +105,7 @@ type stage struct {
 
 func (s *stage) programs(p parts, a cluster.Artifacts) {
 	s.add("/bin/agent", p.agent)
-	s.add("/bin/neighbour", p.neighbour)
+	s.add("/bin/otherdriver", p.other)
 	s.add("/bin/deviceplugin", p.devices)
 	// The program acts by the name under which it is called.
 	s.add("/bin/kubelet", filepath.Join(a.Kubernetes, "hyper"))

@@ -37,8 +37,12 @@
 // dpdk is a pod that requests a pool's extended resource, which classOfPool serves. These
 // functions are in poolfixture_test.go. vf_test.go has networks without pools, by the plugins
 // that move functions. sriov_test.go tests sriov-cni, and adopted_test.go functions that a device
-// plugin has given to pods of Multus. testCase counts cases for the last line:
+// plugin has given to pods of Multus. align_test.go has claims with devices of several drivers, of which
+// comeandgo_test.go lets many come and go on a node that is only an object; devicefrom_test.go runs a chain
+// on another driver's function. The other drivers are test/otherdriver. testCase counts cases for the
+// last lines:
 //
+//	vm-numa: aligned=N split=N unaligned=N split=N
 //	vm-lane: cases=N passed=N not-run=N failures=N
 //
 // node_test.go compares testdata/sysfs/igb-vm.txt with the guest's sysfs; go test -tags e2e ./test/vm

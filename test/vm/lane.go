@@ -85,15 +85,9 @@ func build(ctx context.Context, out io.Writer) (p parts, err error) {
 	if p.iptables, err = collectIPTables(ctx, lab.Root(), out); err != nil {
 		return p, err
 	}
-	p.agent, err = cluster.Program{
-		Suite: suite, Name: "agent", Dir: ".", Package: "./test/vm/agent", Sources: []string{"test/vm/agent/*.go", "test/vm/wire/*.go"},
-	}.Build(ctx, out)
-	if err != nil {
-		return p, err
-	}
-	for name, path := range map[string]*string{"neighbour": &p.neighbour, "deviceplugin": &p.devices} {
+	for folder, path := range map[string]*string{"test/vm/agent": &p.agent, "test/otherdriver": &p.other, "test/vm/deviceplugin": &p.devices} {
 		*path, err = cluster.Program{
-			Suite: suite, Name: name, Dir: ".", Package: "./test/vm/" + name, Sources: []string{"test/vm/" + name + "/*.go"},
+			Suite: suite, Name: filepath.Base(folder), Dir: ".", Package: "./" + folder, Sources: []string{folder + "/*.go", "test/vm/wire/*.go"},
 		}.Build(ctx, out)
 		if err != nil {
 			return p, err

@@ -39,6 +39,9 @@ const (
 	attrVFIO       = "vfioBound"
 	attrEswitch    = "eswitchMode"
 	attrVDPA       = "vdpa"
+	// attrDRANetNUMA is the name of the NUMA node that drivers of CPUs and networks published before Kubernetes 1.37
+	// had one.
+	attrDRANetNUMA = "dra.net/numaNode"
 
 	// capShares is the capacity of a shared device.
 	capShares = "shares"
@@ -136,6 +139,7 @@ func attributesOf(d *Device) map[resourceapi.QualifiedName]resourceapi.DeviceAtt
 	text(deviceattribute.StandardDeviceAttributePCIeRoot, f.PCIeRoot)
 	if f.NUMANode >= 0 && !d.Pool.ExcludeTopology {
 		out[deviceattribute.StandardDeviceAttributeNUMANode] = offer.Int(int64(f.NUMANode))
+		out[attrDRANetNUMA] = offer.Int(int64(f.NUMANode))
 	}
 	text(attrKind, string(f.Kind))
 	text(attrPFName, f.PFName())

@@ -1,9 +1,14 @@
-// Command nic is a small DRA driver of network interfaces, as others have them. It publishes interfaces of its node
-// with their names, and prepares claims. With -move it moves an interface into its pod, in a hook of NRI before nadra's
-// (early) or a moment after it (late), says so in the claim, and moves it back when the sandbox stops. All of it is in
-// main.go.
+// Command otherdriver is a small DRA driver of another vendor, for the lanes that compose nadra with others. It publishes
+// devices with the attributes that the caller names, prepares claims, and gives containers nothing, so that what a pod with
+// a claim for its devices costs is what claims cost by themselves. All of it is in main.go.
 //
-//	nic [-move early|late] KUBECONFIG NODE DRIVER INTERFACE …
+//	otherdriver [FLAG …] KUBECONFIG NODE DRIVER NAME[,ATTRIBUTE=VALUE]… …
+//
+// A VALUE of digits only is an integer.
+//
+//	-move early|late  The devices are interfaces. The driver moves them into pods, in a hook of NRI before nadra's (early)
+//	                  or a moment after it (late), says so in the claim, and moves them back when the sandbox stops.
+//	-shared           Several claims may have one device.
 package main
 
 import (
@@ -14,6 +19,8 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -30,6 +37,7 @@ import (
 	"k8s.io/client-go/util/retry"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
+	"k8s.io/utils/ptr"
 )
 
 // hookDelay is how long after its hook a late driver moves an interface: nadra must wait for it.
@@ -39,34 +47,39 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	move := flag.String("move", "", "when to move interfaces into pods: early or late")
+	shared := flag.Bool("shared", false, "several claims may have one device")
 	flag.Parse()
-	if err := run(ctx, *move, flag.Args()); err != nil {
-		fmt.Fprintln(os.Stderr, "nic:", err)
+	if err := run(ctx, *move, *shared, flag.Args()); err != nil {
+		fmt.Fprintln(os.Stderr, "otherdriver:", err)
 		stop()
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, move string, args []string) error {
+// run publishes devices, and serves the kubelet until ctx ends.
+func run(ctx context.Context, move string, shared bool, args []string) error {
 	if len(args) < 4 {
-		return fmt.Errorf("nic [-move early|late] KUBECONFIG NODE DRIVER INTERFACE …: %q is not that", args)
+		return fmt.Errorf("otherdriver [FLAG …] KUBECONFIG NODE DRIVER DEVICE …: %q is not that", args)
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", args[0])
 	if err != nil {
 		return fmt.Errorf("reading the kubeconfig: %w", err)
 	}
+	config.UserAgent = args[2]
+	config.ContentType = "application/vnd.kubernetes.protobuf"
+	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
+	config.QPS, config.Burst = 50, 100
 	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return err
 	}
-	host, err := netns.Get()
-	if err != nil {
-		return fmt.Errorf("opening the node's network namespace: %w", err)
-	}
-	d := &driver{kube: kube, name: args[2], host: host, allocated: map[types.UID][]allocation{}}
+	d := &driver{kube: kube, name: args[2], host: netns.None(), allocated: map[types.UID][]allocation{}}
 	if index := map[string]string{"early": "00", "late": "99"}[move]; index != "" {
 		if move == "late" {
 			d.delay = hookDelay
+		}
+		if d.host, err = netns.Get(); err != nil {
+			return fmt.Errorf("opening the node's network namespace: %w", err)
 		}
 		plugin, err := stub.New(d, stub.WithPluginName(d.name), stub.WithPluginIdx(index))
 		if err != nil {
@@ -83,25 +96,36 @@ func run(ctx context.Context, move string, args []string) error {
 	}
 	helper, err := kubeletplugin.Start(ctx, d, kubeletplugin.DriverName(d.name), kubeletplugin.KubeClient(kube),
 		kubeletplugin.NodeName(args[1]), kubeletplugin.PluginDataDirectoryPath(folder),
-		kubeletplugin.RegistrarDirectoryPath("/var/lib/kubelet/plugins_registry"), kubeletplugin.HealthService(false))
+		kubeletplugin.RegistrarDirectoryPath("/var/lib/kubelet/plugins_registry"), kubeletplugin.Serialize(false), kubeletplugin.HealthService(false))
 	if err != nil {
 		return fmt.Errorf("registering with the kubelet: %w", err)
 	}
 	defer helper.Stop()
-	if err := helper.PublishResources(ctx, devices(args[1], args[3:])); err != nil {
-		return fmt.Errorf("publishing the interfaces: %w", err)
+	if err := helper.PublishResources(ctx, devices(args[1], shared, args[3:])); err != nil {
+		return fmt.Errorf("publishing the devices: %w", err)
 	}
 	<-ctx.Done()
 	return nil
 }
 
-// devices returns a device for each interface, and one of which the driver says nothing.
-func devices(node string, interfaces []string) resourceslice.DriverResources {
-	slice := resourceslice.Slice{Devices: []resourceapi.Device{{Name: "nameless"}}}
-	for _, name := range interfaces {
-		slice.Devices = append(slice.Devices, resourceapi.Device{
-			Name: name, Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"ifName": {StringValue: &name}},
-		})
+// devices returns a device for each description.
+func devices(node string, shared bool, described []string) resourceslice.DriverResources {
+	var slice resourceslice.Slice
+	for _, d := range described {
+		fields := strings.Split(d, ",")
+		device := resourceapi.Device{Name: fields[0], Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{}}
+		if shared {
+			device.AllowMultipleAllocations = ptr.To(true)
+		}
+		for _, field := range fields[1:] {
+			key, value, _ := strings.Cut(field, "=")
+			attribute := resourceapi.DeviceAttribute{StringValue: &value}
+			if number, err := strconv.ParseInt(value, 10, 64); err == nil {
+				attribute = resourceapi.DeviceAttribute{IntValue: &number}
+			}
+			device.Attributes[resourceapi.QualifiedName(key)] = attribute
+		}
+		slice.Devices = append(slice.Devices, device)
 	}
 	return resourceslice.DriverResources{Pools: map[string]resourceslice.Pool{node: {Slices: []resourceslice.Slice{slice}}}}
 }
@@ -115,6 +139,7 @@ type allocation struct {
 type driver struct {
 	kube kubernetes.Interface
 	name string
+	// host is the node's network namespace, if the driver moves interfaces.
 	host netns.NsHandle
 	// delay is how long after the hook interfaces are moved; 0 is in the hook.
 	delay time.Duration
@@ -134,10 +159,10 @@ func (d *driver) PrepareResourceClaims(_ context.Context, claims []*resourceapi.
 			if r.Driver != d.name {
 				continue
 			}
-			result.Devices = append(result.Devices, kubeletplugin.Device{Requests: []string{r.Request}, PoolName: r.Pool, DeviceName: r.Device})
+			result.Devices = append(result.Devices, kubeletplugin.Device{Requests: []string{r.Request}, PoolName: r.Pool, DeviceName: r.Device, ShareID: r.ShareID})
 			one := allocation{types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}, r.Pool, r.Device}
 			for _, pod := range claim.Status.ReservedFor {
-				if !slices.Contains(d.allocated[pod.UID], one) {
+				if d.host.IsOpen() && !slices.Contains(d.allocated[pod.UID], one) {
 					d.allocated[pod.UID] = append(d.allocated[pod.UID], one)
 				}
 			}
