@@ -165,8 +165,8 @@ func TestPublished(t *testing.T) {
 		id, iface, pool string
 		refused         string
 	}{
-		"for CNI":                {map[string]string{"k8s.cni.cncf.io/deviceID": "mlx5.sf.4", "k8s.cni.cncf.io/resourceName": "x/sf", "resource.kubernetes.io/pciBusID": "0000:3b:00.0"}, "mlx5.sf.4", "", "x/sf", ""},
-		"DRANET's":               {map[string]string{"dra.net/ifName": "eth7", "resource.kubernetes.io/pciBusID": "0000:3b:00.0", "dra.net/alias": "a"}, "0000:3b:00.0", "eth7", "", ""},
+		"for CNI":  {map[string]string{"k8s.cni.cncf.io/deviceID": "mlx5.sf.4", "k8s.cni.cncf.io/resourceName": "x/sf", "resource.kubernetes.io/pciBusID": "0000:3b:00.0"}, "mlx5.sf.4", "", "x/sf", ""},
+		"DRANET's": {map[string]string{"dra.net/ifName": "eth7", "resource.kubernetes.io/pciBusID": "0000:3b:00.0", "dra.net/alias": "a"}, "0000:3b:00.0", "eth7", "", ""},
 		"dra-driver-sriov's": {map[string]string{
 			"k8s.cni.cncf.io/deviceID": "0000:3b:02.1", "k8s.cni.cncf.io/resourceName": "openshift.io/vf", "resource.kubernetes.io/pciBusID": "0000:3b:02.1",
 			"sriovnetwork.k8snetworkplumbingwg.io/pciAddress": "0000:3b:02.1", "sriovnetwork.k8snetworkplumbingwg.io/deviceID": "154c",
