@@ -51,6 +51,11 @@ func setup(t *testing.T, namespace string) *fixture {
 	}
 	f.Kubectl("annotate", "network-attachment-definitions", "--all", attachment.DeviceFromAnnotation+"=required")
 	f.Must(f.Published(ctx, namespace+"/whole", namespace+"/lan", namespace+"/lan2", namespace+"/inner"))
+	for _, nic := range []string{leaverNIC, moverNIC} { // a case that has failed may have lost it
+		if _, err := f.node().Exec(ctx, "ip", "link", "show", nic); err != nil {
+			f.Must(lab.MakeLink(ctx, f.node(), nic))
+		}
+	}
 	var err error
 	f.before, err = lab.TakeSnapshot(f.node())
 	f.Must(err)
