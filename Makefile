@@ -279,7 +279,7 @@ e2e-kubevirt: image ## two nodes with the real virt-api and virt-controller of K
 e2e-autoscalers: image ## one node beside the real Karpenter with its provider kwok: pods with networks get nodes, or not
 	$(call on-clusters,./test/autoscalers,,autoscalers)
 
-e2e-compose: image ## one node: networks run on interfaces that another DRA driver allocates in the same claim
+e2e-compose: $(BIN)/faults/nadra-node.tar ## one node: networks run on interfaces that another DRA driver allocates in the same claim
 	$(call on-clusters,./test/compose,,compose)
 
 e2e-bare: image $(BIN)/nadra-cni-plugins.tar ## one node with a read-only root and no CNI plugins for nadra: they are in an image

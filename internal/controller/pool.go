@@ -14,19 +14,17 @@ import (
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-const poolSuffix = ".pool.nadra.dev"
-
 // poolClassName returns the name of a pool's class: sriov.intel.com.pool.nadra.dev for intel.com/sriov.
 // The name has a hash if it would be invalid or ambiguous otherwise.
 func poolClassName(pool string) string {
 	domain, name, _ := strings.Cut(pool, "/")
-	plain := name + "." + domain + poolSuffix
+	plain := name + "." + domain + attachment.PoolClassSuffix
 	if !strings.Contains(name, ".") && len(validation.IsDNS1123Subdomain(plain)) == 0 {
 		return plain
 	}
 	readable := strings.Trim(strings.Map(attachment.LabelRune, strings.ToLower(name)), "-")
 	sum := sha256.Sum256([]byte(pool))
-	return strings.TrimLeft(readable[:min(len(readable), 63)]+"-", "-") + hex.EncodeToString(sum[:])[:10] + poolSuffix
+	return strings.TrimLeft(readable[:min(len(readable), 63)]+"-", "-") + hex.EncodeToString(sum[:])[:10] + attachment.PoolClassSuffix
 }
 
 // poolClass returns the class that serves a pool's extended resource, so that pods which request it get

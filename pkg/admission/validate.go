@@ -62,6 +62,12 @@ func (v validator) claim(spec resourceapi.ResourceClaimSpec, path *field.Path) f
 		if found && config.Network != nil {
 			errs = append(errs, v.network(*config.Network, c.Requests, requests, at.Child("network"))...)
 		}
+		if !found {
+			continue
+		}
+		if err := attachment.CheckDeviceFrom(spec, c.Requests, config.DeviceFrom); err != nil {
+			errs = append(errs, field.Invalid(at.Child("deviceFrom"), config.DeviceFrom, reason.Message(err)))
+		}
 	}
 	return errs
 }

@@ -19,6 +19,8 @@ func config(requests, parameters string) string {
 const (
 	lan  = "{name: a, exactly: {deviceClassName: lan.shop.nad.nadra.dev}}"
 	wan  = "{name: b, exactly: {deviceClassName: wan.infra.nad.nadra.dev}}"
+	nic  = "{name: d, exactly: {deviceClassName: nic.example.com}}"
+	best = "{name: h, firstAvailable: [{name: x, deviceClassName: nic.example.com}, {name: y, deviceClassName: lan.shop.nad.nadra.dev}]}"
 	gpu  = "{name: g, exactly: {deviceClassName: gpu.example.com, adminAccess: true}}"
 	free = "{name: f, firstAvailable: [{name: x, deviceClassName: lan.shop.nad.nadra.dev}, {name: z, deviceClassName: wan.infra.nad.nadra.dev}]}"
 )
@@ -39,6 +41,16 @@ func TestClaim(t *testing.T) {
 		"another driver's":         {requests: lan, config: "{opaque: {driver: gpu.example.com, parameters: {a: b}}}"},
 		"beside another driver's":  {requests: gpu + "," + lan, config: config("", "network: {name: lan}")},
 		"class of a user":          {requests: "{name: a, exactly: {deviceClassName: fast}}", config: config("", "network: {name: lan}")},
+		"a device's request":       {requests: nic + "," + lan, config: config("a", "deviceFrom: d")},
+		"one for all requests":     {requests: nic + "," + lan, config: config("", "deviceFrom: d")},
+		"an alternative's":         {requests: best + "," + lan, config: config("a", "deviceFrom: h")},
+		"no such request":          {requests: nic + "," + lan, config: config("a", "deviceFrom: disk"), want: []string{`parameters.deviceFrom: Invalid value: "disk": the claim has no request "disk": use one of d, a`}},
+		"the network's own":        {requests: nic + "," + lan, config: config("a", "deviceFrom: a"), want: []string{`parameters.deviceFrom: Invalid value: "a": `, "nadra's own"}},
+		"a pool of nadra's":        {requests: "{name: p, exactly: {deviceClassName: sriov.intel.com.pool.nadra.dev}}," + lan, config: config("a", "deviceFrom: p"), want: []string{"nadra's own"}},
+		"several devices":          {requests: "{name: d, exactly: {deviceClassName: nic.example.com, count: 2}}," + lan, config: config("a", "deviceFrom: d"), want: []string{"has 2 devices"}},
+		"an administrator's":       {requests: gpu + "," + lan, config: config("a", "deviceFrom: g"), want: []string{"adminAccess"}},
+		"for no network":           {requests: nic + "," + lan, config: config("d", "deviceFrom: d"), want: []string{"requests d, none of which is for a network"}},
+		"for alternatives only":    {requests: best + "," + lan, config: config("h/x", "deviceFrom: h"), want: []string{"requests h/x, none"}},
 		"no such field":            {requests: lan, config: config("a", "iface: x"), want: []string{`spec.devices.config[0].opaque.parameters: Invalid value: unknown field "iface"`}},
 		"no such version":          {requests: lan, config: "{opaque: {driver: net.nadra.dev, parameters: {apiVersion: nadra.dev/v2, kind: AttachmentConfig}}}", want: []string{`apiVersion: "nadra.dev/v2"`}},
 		"no parameters":            {requests: lan, config: "{opaque: {driver: net.nadra.dev}}", want: []string{"spec.devices.config[0].opaque.parameters: Invalid value"}},

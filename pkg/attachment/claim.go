@@ -84,6 +84,60 @@ func fromClaim(claim *resourceapi.ResourceClaim, suits func(r Requested, ofClass
 	return out, checkCovers(configs, claim.Status.Allocation.Devices.Results)
 }
 
+// CheckDeviceFrom refuses deviceFrom of a config, by the spec of the claim alone: the name of no request, or of one whose
+// alternatives all are for devices of nadra's, for several devices or for administrators; and a config that covers only the request for
+// the device. covered is empty if the config covers all requests. The classes of users, the devices and the alternatives
+// that are allocated decide the rest.
+func CheckDeviceFrom(spec resourceapi.ResourceClaimSpec, covered []string, from string) error {
+	known := requestNames(spec)
+	switch {
+	case from == "":
+		return nil
+	case !slices.Contains(known, from):
+		return reason.Errorf(reason.ClaimInvalid, "the claim has no request %q: use one of %s", from, strings.Join(known, ", "))
+	}
+	var unfit error
+	for _, r := range spec.Devices.Requests {
+		for _, o := range optionsOf(r) {
+			switch {
+			case !isOf(from, o.name):
+			case IsOwnClass(o.class):
+				unfit = errOwnDevice(from)
+			case r.Exactly != nil && ptr.Deref(r.Exactly.AdminAccess, false):
+				unfit = errAdminAccess(from)
+			case o.count > 1:
+				unfit = errSeveralDevices(from, o.count)
+			default:
+				return checkCovered(covered, from)
+			}
+		}
+	}
+	return unfit
+}
+
+// checkCovered refuses a config that covers only the request for the device.
+func checkCovered(covered []string, from string) error {
+	device, _, _ := strings.Cut(from, "/")
+	if len(covered) > 0 && !slices.ContainsFunc(covered, func(name string) bool { return !isOf(device, name) }) {
+		return errCoversNoNetwork(from, covered)
+	}
+	return nil
+}
+
+func errOwnDevice(request string) error {
+	return reason.Errorf(reason.ClaimInvalid, "request %q has a device of nadra's own: name a request for a device of another driver. Networks get devices of nadra's pools by the NAD's annotation %s",
+		request, ResourceNameAnnotation)
+}
+
+func errSeveralDevices(request string, n int64) error {
+	return reason.Errorf(reason.ClaimInvalid, "request %q has %d devices, and a network uses one: set its count to 1, and add a request for each network", request, n)
+}
+
+func errCoversNoNetwork(from string, covered []string) error {
+	return reason.Errorf(reason.ClaimInvalid, "the config with deviceFrom %s is for the requests %s, none of which is for a network: put the network's request into requests of the config",
+		from, strings.Join(covered, ", "))
+}
+
 // checkCovers refuses a config with deviceFrom that covers no request of nadra's: the network would run without the
 // device. Another alternative of a request may have been allocated.
 func checkCovers(configs []claimConfig, results []resourceapi.DeviceRequestAllocationResult) error {
@@ -92,8 +146,7 @@ func checkCovers(configs []claimConfig, results []resourceapi.DeviceRequestAlloc
 			device, _, _ := strings.Cut(c.config.DeviceFrom, "/")
 			return c.covers(r.Request) && (r.Driver == v1alpha1.DriverName || strings.Contains(r.Request, "/") && !isOf(device, r.Request))
 		}) {
-			return reason.Errorf(reason.ClaimInvalid, "the config with deviceFrom %s is for the requests %s, none of which is for a network: put the network's request into requests of the config",
-				c.config.DeviceFrom, strings.Join(c.requests, ", "))
+			return errCoversNoNetwork(c.config.DeviceFrom, c.requests)
 		}
 	}
 	return nil
@@ -101,10 +154,6 @@ func checkCovers(configs []claimConfig, results []resourceapi.DeviceRequestAlloc
 
 // allocatedFor returns the device of another driver that was allocated for a request of the claim.
 func allocatedFor(claim *resourceapi.ResourceClaim, request string) (*OtherDriverDevice, error) {
-	known := requestNames(claim)
-	if !slices.Contains(known, request) {
-		return nil, reason.Errorf(reason.ClaimInvalid, "the claim has no request %q: use one of %s", request, strings.Join(known, ", "))
-	}
 	var results []resourceapi.DeviceRequestAllocationResult
 	for _, r := range claim.Status.Allocation.Devices.Results {
 		if isOf(request, r.Request) {
@@ -115,12 +164,11 @@ func allocatedFor(claim *resourceapi.ResourceClaim, request string) (*OtherDrive
 	case len(results) == 0:
 		return nil, reason.Errorf(reason.ClaimInvalid, "no device was allocated for request %q: name the request without its subrequest", request)
 	case len(results) > 1:
-		return nil, reason.Errorf(reason.ClaimInvalid, "request %q has %d devices, and a network uses one: set its count to 1, and add a request for each network", request, len(results))
+		return nil, errSeveralDevices(request, int64(len(results)))
 	}
 	r := results[0]
 	if r.Driver == v1alpha1.DriverName {
-		return nil, reason.Errorf(reason.ClaimInvalid, "request %q has a device of nadra's own: name a request for a device of another driver. Networks get devices of nadra's pools by the NAD's annotation %s",
-			request, ResourceNameAnnotation)
+		return nil, errOwnDevice(request)
 	}
 	if err := checkAllocated(r); err != nil {
 		return nil, err
@@ -137,9 +185,13 @@ func allocatedFor(claim *resourceapi.ResourceClaim, request string) (*OtherDrive
 // checkAllocated returns an error if a result does not give the device to the claim.
 func checkAllocated(r resourceapi.DeviceRequestAllocationResult) error {
 	if ptr.Deref(r.AdminAccess, false) {
-		return reason.Errorf(reason.ClaimInvalid, "request %s has adminAccess, which does not allocate the device: another pod may have it: remove adminAccess from the request", r.Request)
+		return errAdminAccess(r.Request)
 	}
 	return nil
+}
+
+func errAdminAccess(request string) error {
+	return reason.Errorf(reason.ClaimInvalid, "request %s has adminAccess, which does not allocate the device: another pod may have it: remove adminAccess from the request", request)
 }
 
 // isOf reports whether a result's request is the one with a name, or a subrequest of it.
@@ -201,14 +253,13 @@ func (c claimConfig) covers(request string) bool {
 // claimConfigs returns the configs for this driver: first those of the class, then those of the
 // claim, both in the order of the allocation.
 func claimConfigs(claim *resourceapi.ResourceClaim) ([]claimConfig, error) {
-	known := requestNames(claim)
 	var class, own []claimConfig
 	for i, c := range claim.Status.Allocation.Devices.Config {
 		if c.Opaque == nil || c.Opaque.Driver != v1alpha1.DriverName {
 			continue
 		}
 		path := field.NewPath("status", "allocation", "devices", "config").Index(i)
-		config, err := readConfig(c, known, path)
+		config, err := readConfig(c, claim.Spec, path)
 		if err != nil {
 			return nil, err
 		}
@@ -221,8 +272,9 @@ func claimConfigs(claim *resourceapi.ResourceClaim) ([]claimConfig, error) {
 	return append(class, own...), nil
 }
 
-// readConfig decodes and validates a config. known has the names of the claim's requests.
-func readConfig(c resourceapi.DeviceAllocationConfiguration, known []string, path *field.Path) (claimConfig, error) {
+// readConfig decodes and validates a config. spec is that of the claim.
+func readConfig(c resourceapi.DeviceAllocationConfiguration, spec resourceapi.ResourceClaimSpec, path *field.Path) (claimConfig, error) {
+	known := requestNames(spec)
 	for i, request := range c.Requests {
 		if !slices.Contains(known, request) {
 			return claimConfig{}, reason.Errorf(reason.ClaimInvalid, "%s: the claim has no request %q: use one of %s",
@@ -234,13 +286,19 @@ func readConfig(c resourceapi.DeviceAllocationConfiguration, known []string, pat
 	if err != nil {
 		return claimConfig{}, fmt.Errorf("%s: %w", path, err)
 	}
-	return claimConfig{c.Source == resourceapi.AllocationConfigSourceClass, c.Requests, *config}, v1alpha1.AsError(config.Validate(path))
+	if err := v1alpha1.AsError(config.Validate(path)); err != nil {
+		return claimConfig{}, err
+	}
+	if err := CheckDeviceFrom(spec, c.Requests, config.DeviceFrom); err != nil {
+		return claimConfig{}, fmt.Errorf("%s: %w", path.Child("deviceFrom"), err)
+	}
+	return claimConfig{c.Source == resourceapi.AllocationConfigSourceClass, c.Requests, *config}, nil
 }
 
 // requestNames returns the names of a claim's requests and subrequests.
-func requestNames(claim *resourceapi.ResourceClaim) []string {
+func requestNames(spec resourceapi.ResourceClaimSpec) []string {
 	var names []string
-	for _, r := range claim.Spec.Devices.Requests {
+	for _, r := range spec.Devices.Requests {
 		names = append(names, r.Name)
 		for _, sub := range r.FirstAvailable {
 			names = append(names, r.Name+"/"+sub.Name)

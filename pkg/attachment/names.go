@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"strings"
+
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
 const (
@@ -11,6 +13,9 @@ const (
 	maxSubdomain = 253 // RFC 1123
 	hashDigits   = 10
 	classSuffix  = ".nad.nadra.dev"
+
+	// PoolClassSuffix ends the names of the DeviceClasses of resource pools.
+	PoolClassSuffix = ".pool.nadra.dev"
 )
 
 // DeviceName returns the name of the device of a network that has one of its own: a readable part and a
@@ -41,6 +46,12 @@ func ClassNetwork(class string) (network NetworkRef, ours bool) {
 		return NetworkRef{}, false
 	}
 	return NetworkRef{Namespace: rest[dot+1:], Name: rest[:dot]}, true
+}
+
+// IsOwnClass reports whether a DeviceClass has the name of one of nadra's: of a network, of a pool or of all devices.
+func IsOwnClass(class string) bool {
+	_, network := ClassNetwork(class)
+	return network || class == v1alpha1.DriverName || strings.HasSuffix(class, PoolClassSuffix)
 }
 
 // cut shortens s so that a name can continue after it.

@@ -165,8 +165,13 @@ func TestPublished(t *testing.T) {
 		id, iface, pool string
 		refused         string
 	}{
-		"for CNI":                {map[string]string{"k8s.cni.cncf.io/deviceID": "mlx5.sf.4", "k8s.cni.cncf.io/resourceName": "x/sf", "resource.kubernetes.io/pciBusID": "0000:3b:00.0"}, "mlx5.sf.4", "", "x/sf", ""},
-		"DRANET's":               {map[string]string{"dra.net/ifName": "eth7", "resource.kubernetes.io/pciBusID": "0000:3b:00.0", "dra.net/alias": "a"}, "0000:3b:00.0", "eth7", "", ""},
+		"for CNI":  {map[string]string{"k8s.cni.cncf.io/deviceID": "mlx5.sf.4", "k8s.cni.cncf.io/resourceName": "x/sf", "resource.kubernetes.io/pciBusID": "0000:3b:00.0"}, "mlx5.sf.4", "", "x/sf", ""},
+		"DRANET's": {map[string]string{"dra.net/ifName": "eth7", "resource.kubernetes.io/pciBusID": "0000:3b:00.0", "dra.net/alias": "a"}, "0000:3b:00.0", "eth7", "", ""},
+		"dra-driver-sriov's": {map[string]string{
+			"k8s.cni.cncf.io/deviceID": "0000:3b:02.1", "k8s.cni.cncf.io/resourceName": "openshift.io/vf", "resource.kubernetes.io/pciBusID": "0000:3b:02.1",
+			"sriovnetwork.k8snetworkplumbingwg.io/pciAddress": "0000:3b:02.1", "sriovnetwork.k8snetworkplumbingwg.io/deviceID": "154c",
+			"sriovnetwork.k8snetworkplumbingwg.io/resourceName": "vf", "sriovnetwork.k8snetworkplumbingwg.io/PFName": "eth1",
+		}, "0000:3b:02.1", "", "openshift.io/vf", ""},
 		"without a domain":       {map[string]string{"interfaceName": "eth8", "a.example.com/ifName": "eth9"}, "", "eth8", "", ""},
 		"the driver's own":       {map[string]string{"a.example.com/ifName": "eth9", "nic.example.com/ifName": "eth8"}, "", "eth8", "", ""},
 		"the same twice":         {map[string]string{"a.example.com/ifName": "eth8", "b.example.com/interfaceName": "eth8"}, "", "eth8", "", ""},
@@ -217,7 +222,8 @@ func TestFromClaimDeviceFrom(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "c"}}
 			claim.Spec.Devices.Requests = []resourceapi.DeviceRequest{
-				{Name: "nic"}, {Name: "best", FirstAvailable: []resourceapi.DeviceSubRequest{{Name: "first"}, {Name: "second"}}}, {Name: "net"},
+				{Name: "nic"}, {Name: "best", FirstAvailable: []resourceapi.DeviceSubRequest{{Name: "first"}, {Name: "second"}}},
+				{Name: "net", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: "b.a.nad.nadra.dev"}},
 			}
 			config := v1alpha1.AttachmentConfig{TypeMeta: v1alpha1.TypeMeta(), Network: &v1alpha1.NetworkReference{Name: "b"}, DeviceFrom: tt.from}
 			claim.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{

@@ -30,19 +30,27 @@ func podClaimName(i int) string {
 
 const (
 	templatePrefix = "nadra-"
-	templateDigits = 10
-	maxTemplate    = 63
+	// handPrefix is that of templates with requests for devices of other drivers.
+	handPrefix = "networks-"
+	// deviceRequestPrefix begins the name of a request for the device of another driver. No interface has such a name.
+	deviceRequestPrefix = "device-request-"
+	templateDigits      = 10
+	maxTemplate         = 63
 )
 
 // templatesFor makes the claim templates that request the networks of a pod: one template, or
 // several if the networks exceed the requests of one claim. Workloads of a namespace with equal
-// requests share their templates, because the name is derived from the content. devices has for each
-// selection the expression of its devices if the request is to name the class of all devices, or "" for
-// the network's own class; nil means own classes.
-func templatesFor(selections []attachment.Selection, devices []string, most int, namespace string) ([]*resourceapi.ResourceClaimTemplate, error) {
+// requests share their templates, because the name is derived from the content. devices says for each selection
+// how to request its devices; nil means networks' own classes. A template with requests for devices of other drivers
+// has a name as one that was written by hand: the annotation does not say what it has.
+func templatesFor(selections []attachment.Selection, devices []deviceNeed, most int, namespace string) ([]*resourceapi.ResourceClaimTemplate, error) {
 	names, err := attachment.Agree(selections)
 	if err != nil {
 		return nil, err
+	}
+	prefix := templatePrefix
+	if slices.ContainsFunc(devices, func(d deviceNeed) bool { return d.class != "" }) {
+		prefix, most = handPrefix, max(1, most/2)
 	}
 	if len(selections) > most {
 		// Each claim would count from net1, but a pod has one net1.
@@ -58,40 +66,48 @@ func templatesFor(selections []attachment.Selection, devices []string, most int,
 			return nil, err
 		}
 		for i, s := range part {
-			if i < len(devices) && devices[i] != "" {
-				if err := ofAnyClass(&spec.Devices, i, s, devices[i]); err != nil {
-					return nil, err
-				}
+			if i >= len(devices) {
+				continue
+			}
+			if class := devices[i].class; class != "" {
+				s.DeviceFrom = deviceRequestPrefix + spec.Devices.Requests[i].Name
+				spec.Devices.Requests = append(spec.Devices.Requests, resourceapi.DeviceRequest{
+					Name: s.DeviceFrom, Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: class},
+				})
+			}
+			if err := configure(&spec.Devices, i, s, devices[i]); err != nil {
+				return nil, err
 			}
 		}
 		devices = devices[min(len(part), len(devices)):]
 		out = append(out, &resourceapi.ResourceClaimTemplate{
 			TypeMeta:   metav1.TypeMeta{APIVersion: resourceapi.SchemeGroupVersion.String(), Kind: "ResourceClaimTemplate"},
-			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: templateName(spec, part)},
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: templateName(prefix, spec, part)},
 			Spec:       resourceapi.ResourceClaimTemplateSpec{Spec: spec},
 		})
 	}
 	return out, nil
 }
 
-// ofAnyClass changes a request to one of the class of all devices, by an expression. The class names no
-// network, so a config of the claim does.
-func ofAnyClass(claim *resourceapi.DeviceClaim, i int, s attachment.Selection, expression string) error {
+// configure changes a request to one of the class of all devices, by an expression, or to one that runs on the device of
+// another request. The class says neither, so a config of the claim does.
+func configure(claim *resourceapi.DeviceClaim, i int, s attachment.Selection, d deviceNeed) error {
 	r := claim.Requests[i]
-	r.Exactly.DeviceClassName = v1alpha1.DriverName
-	r.Exactly.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: expression}}}
+	if d.expression != "" {
+		r.Exactly.DeviceClassName = v1alpha1.DriverName
+		r.Exactly.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: d.expression}}}
+	}
+	if d == (deviceNeed{}) {
+		return nil
+	}
 	config, err := attachment.ClaimConfig(r.Name, s)
-	if err != nil {
-		return err
-	}
-	if !slices.ContainsFunc(claim.Config, func(c resourceapi.DeviceClaimConfiguration) bool { return slices.Contains(c.Requests, r.Name) }) {
-		claim.Config = append(claim.Config, config)
-	}
-	return nil
+	claim.Config = slices.DeleteFunc(claim.Config, func(c resourceapi.DeviceClaimConfiguration) bool { return slices.Contains(c.Requests, r.Name) })
+	claim.Config = append(claim.Config, config)
+	return err
 }
 
 // templateName returns a readable name that ends in a hash of the content.
-func templateName(spec resourceapi.ResourceClaimSpec, selections []attachment.Selection) string {
+func templateName(prefix string, spec resourceapi.ResourceClaimSpec, selections []attachment.Selection) string {
 	raw, err := json.Marshal(spec)
 	if err != nil {
 		panic(fmt.Sprintf("encoding a claim: %v", err))
@@ -102,7 +118,7 @@ func templateName(spec resourceapi.ResourceClaimSpec, selections []attachment.Se
 			networks = append(networks, name)
 		}
 	}
-	readable := templatePrefix + strings.Join(networks, "-")
+	readable := prefix + strings.Join(networks, "-")
 	readable = readable[:min(len(readable), maxTemplate-1-templateDigits)]
 	sum := sha256.Sum256(raw)
 	return strings.TrimRight(readable, "-") + "-" + hex.EncodeToString(sum[:])[:templateDigits]

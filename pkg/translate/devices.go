@@ -15,6 +15,7 @@ const (
 	noDeviceNeeded deviceSource = iota // the network needs no device
 	fromPool                           // the claim requests one of nadra's devices
 	fromOtherClaim                     // a claim of the pod for another driver has it
+	fromClass                          // a request of the claim for another driver's class has it
 	noSource                           // the pod gets no device
 )
 
@@ -52,6 +53,9 @@ func newDeviceSources(r *request) *deviceSources {
 // of returns where a network gets its device from. why explains any source but nadra.
 func (d *deviceSources) of(n network) (source deviceSource, why string) {
 	pool := n.resourceName
+	if pool == "" && n.deviceClass != "" {
+		return fromClass, ""
+	}
 	if pool == "" {
 		return noDeviceNeeded, ""
 	}
@@ -59,6 +63,9 @@ func (d *deviceSources) of(n network) (source deviceSource, why string) {
 	if !found {
 		known.source, known.why = d.look(pool)
 		d.found[pool] = known
+	}
+	if known.source == noSource && n.deviceClass != "" {
+		return fromClass, ""
 	}
 	return known.source, known.why
 }
@@ -83,22 +90,32 @@ func (d *deviceSources) look(pool string) (source deviceSource, why string) {
 	return noSource, facts.unserved(pool)
 }
 
-// expressions returns for each selection the expression of its devices if its request cannot name the network's
-// class, or "". The class of a network whose device comes from another claim of the pod is for the devices of the
-// pool. Of a workload that waits in a queue of Kueue, all requests name the class of all devices.
-func (d *deviceSources) expressions(queued bool) []string {
-	out := make([]string, len(d.selections))
+// deviceNeed is how a claim requests the devices of a network.
+type deviceNeed struct {
+	// expression selects them among all devices of nadra; empty if the request names the network's class.
+	expression string
+	// class is that of another driver's device on which the network runs, or empty.
+	class string
+}
+
+// devices returns for each selection how a claim requests its devices. The class of a network whose device comes from another claim of the pod is for the devices of the
+// pool. Of a workload that waits in a queue of Kueue, all requests for networks name the class of all devices.
+func (d *deviceSources) devices(queued bool) []deviceNeed {
+	out := make([]deviceNeed, len(d.selections))
 	for i, s := range d.selections {
 		n, found := d.network(s.Network)
 		source := noDeviceNeeded
 		if found {
 			source, _ = d.of(n)
 		}
+		if source == fromClass {
+			out[i].class = n.deviceClass
+		}
 		switch {
-		case source == fromOtherClaim, queued && source == noDeviceNeeded:
-			out[i] = attachment.NetworkIDOf(s.Network).Selector()
+		case source == fromOtherClaim, source == fromClass && n.resourceName != "", queued && source != fromPool:
+			out[i].expression = attachment.NetworkIDOf(s.Network).Selector()
 		case queued:
-			out[i] = PoolDevices(n.resourceName)
+			out[i].expression = PoolDevices(n.resourceName)
 		}
 	}
 	return out

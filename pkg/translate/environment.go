@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -31,6 +32,9 @@ type Options struct {
 	// PoolServer returns what serves a pool that no source of the input defines. If it is nil,
 	// nadra serves all pools. Several goroutines may call it.
 	PoolServer func(pool string) PoolFacts
+	// DeviceClasses has the classes by which pods request devices of other drivers for networks, by the network's
+	// namespace/name or by its pool.
+	DeviceClasses map[string]string
 	// NoPodInfo leaves out the volume with the pod's labels and annotations, which pods with a
 	// device of a pool get.
 	NoPodInfo bool
@@ -119,6 +123,12 @@ func newEnvironment(o Options) *environment {
 
 // network returns a network of the input or the cluster.
 func (e *environment) network(ref attachment.NetworkRef) (network, bool) {
+	n, found := e.lookup(ref)
+	n.deviceClass = cmp.Or(e.options.DeviceClasses[ref.String()], e.options.DeviceClasses[n.resourceName])
+	return n, found
+}
+
+func (e *environment) lookup(ref attachment.NetworkRef) (network, bool) {
 	if n, found := e.networks[ref]; found {
 		return n, true
 	}
@@ -147,7 +157,7 @@ func (e *environment) obstacle(ref attachment.NetworkRef, n network, found bool)
 		return NetworkNotInInput, fmt.Sprintf("%s is not in the input%s", ref, e.origin(ref))
 	case n.blocked != nil:
 		return NetworkUnusable, reason.Message(n.blocked)
-	case n.claimedAlone != nil:
+	case n.claimedAlone != nil && n.deviceClass == "":
 		return NetworkUnusable, reason.Message(n.claimedAlone)
 	case n.resourceName != "" && !e.options.Pools:
 		return PoolsNotServedUser, fmt.Sprintf("%s draws from pool %s", ref, n.resourceName)

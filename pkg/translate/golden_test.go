@@ -62,6 +62,12 @@ func optionsOf(t *testing.T, comment string) Options {
 			kind, at, _ := strings.Cut(strings.TrimPrefix(word, "template="), ":")
 			kind, group, _ := strings.Cut(kind, ".")
 			o.Templates = append(o.Templates, TemplatePath{Group: group, Kind: kind, Path: strings.Split(at, ".")})
+		case strings.HasPrefix(word, "device-class="): // e.g. device-class=shop/lan:nic.example.com
+			key, class, _ := strings.Cut(strings.TrimPrefix(word, "device-class="), ":")
+			if o.DeviceClasses == nil {
+				o.DeviceClasses = map[string]string{}
+			}
+			o.DeviceClasses[key] = class
 		case strings.HasPrefix(word, "resource-prefix="):
 			o.ResourcePrefix = strings.TrimPrefix(word, "resource-prefix=")
 		case strings.HasPrefix(word, "node="):

@@ -41,6 +41,8 @@ type network struct {
 	capabilities map[string]bool
 	// claimedAlone is why pods cannot attach the network by their annotation, or nil.
 	claimedAlone error
+	// deviceClass is the class by which a pod requests a device of another driver for the network, or empty.
+	deviceClass string
 	// unstated is set if the definition is in the input and states no namespace.
 	unstated bool
 	// blocked is set if the configuration cannot be used.

@@ -121,7 +121,7 @@ func (r *request) templates(devices *deviceSources, queued bool) ([]*resourceapi
 	if queued {
 		most = 1
 	}
-	return templatesFor(r.selections, devices.expressions(queued), most, r.object.ref.Namespace)
+	return templatesFor(r.selections, devices.devices(queued), most, r.object.ref.Namespace)
 }
 
 // ofQueue reports whether the pod's claims are those of a Job that waits in a queue: the pod lacks its label. Each

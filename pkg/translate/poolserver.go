@@ -36,8 +36,11 @@ type PoolFacts struct {
 }
 
 // poolFacts returns what serves a pool. A source in the input takes precedence over the
-// options. Without either, nadra serves the pool.
+// options, and a class that the options name over both. Without any, nadra serves the pool.
 func (e *environment) poolFacts(pool string) PoolFacts {
+	if class := e.options.DeviceClasses[pool]; class != "" {
+		return PoolFacts{Server: PoolOfDriver, By: "of DeviceClass " + class}
+	}
 	if e.defined[pool] || e.options.PoolServer == nil {
 		return PoolFacts{Server: PoolOfNadra}
 	}

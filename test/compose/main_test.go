@@ -1,8 +1,9 @@
 //go:build e2e
 
 // Package compose runs networks on interfaces that another DRA driver allocates, in one claim. The other driver is
-// test/otherdriver, in three manners: it leaves its interfaces on the host, or moves them into pods. The
-// package has only tests. Its last line counts the cases, and what any of them has left.
+// test/otherdriver, in three manners: it leaves its interfaces on the host, or moves them into pods. Both drivers die
+// at each of their steps: nadra's has fail points, as in the fault suite. The package has only tests. Its last line
+// counts the cases, and what any of them has left.
 package compose
 
 import (
@@ -61,8 +62,9 @@ func start(ctx context.Context, dir string) (c *cluster.Cluster, err error) {
 	if err != nil {
 		return nil, err
 	}
-	theLab, err = lab.Start(ctx, cluster.Options{
-		Dir: filepath.Join(dir, "cluster"),
+	theLab, err = lab.StartImage(ctx, filepath.Join(lab.Root(), "bin", "faults", "nadra-node.tar"), cluster.Options{
+		Dir:           filepath.Join(dir, "cluster"),
+		KubeletConfig: map[string]any{"crashLoopBackOff": map[string]any{"maxContainerRestartPeriod": "1s"}},
 		OnBoot: func(ctx context.Context, n *cluster.Node) error {
 			return errors.Join(lab.MakeLink(ctx, n, leaverNIC), lab.MakeLink(ctx, n, moverNIC), lab.MakeLink(ctx, n, earlyNIC))
 		},
@@ -92,13 +94,17 @@ func install(ctx context.Context, c *cluster.Cluster) error {
 	})
 }
 
-// run starts the other driver, which the cluster's end ends.
+// run starts the other driver, and again when it was killed. The cluster's end ends it.
 func run(ctx context.Context, n *cluster.Node, args ...string) {
-	cmd := n.Command(context.WithoutCancel(ctx), program, args...)
-	cmd.Stderr = os.Stderr
 	go func() {
-		if err := n.Run(cmd); err != nil && !errors.As(err, new(*exec.ExitError)) {
-			fmt.Fprintln(os.Stderr, "running the other driver:", err)
+		for killed := true; killed; {
+			cmd := n.Command(context.WithoutCancel(ctx), program, args...)
+			cmd.Stderr = os.Stderr
+			err := n.Run(cmd)
+			if err != nil && !errors.As(err, new(*exec.ExitError)) {
+				fmt.Fprintln(os.Stderr, "running the other driver:", err)
+			}
+			killed = cmd.ProcessState != nil && !cmd.ProcessState.Exited()
 		}
 	}()
 }

@@ -7,17 +7,22 @@
 // A VALUE of digits only is an integer.
 //
 //	-move early|late  The devices are interfaces. The driver moves them into pods, in a hook of NRI before nadra's (early)
-//	                  or a moment after it (late), says so in the claim, and moves them back when the sandbox stops.
+//	                  or a moment after it (late), says so in the claim, and moves them back when the sandbox stops. What it
+//	                  has prepared is in a file, for its next process.
 //	-shared           Several claims may have one device.
+//
+// It dies at a step, or deletes an interface in Prepare, if a test has written a file that orders it (failpoint.Dir).
 package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,6 +43,8 @@ import (
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 	"k8s.io/utils/ptr"
+
+	"github.com/nadra-dev/nadra/internal/failpoint"
 )
 
 // hookDelay is how long after its hook a late driver moves an interface: nadra must wait for it.
@@ -73,13 +80,21 @@ func run(ctx context.Context, move string, shared bool, args []string) error {
 	if err != nil {
 		return err
 	}
-	d := &driver{kube: kube, name: args[2], host: netns.None(), allocated: map[types.UID][]allocation{}}
+	host, err := netns.Get()
+	if err != nil {
+		return fmt.Errorf("opening the node's network namespace: %w", err)
+	}
+	folder := "/var/lib/kubelet/plugins/" + args[2]
+	if err := os.MkdirAll(folder, 0o750); err != nil {
+		return err
+	}
+	d := &driver{kube: kube, name: args[2], host: host, moves: move != "", file: filepath.Join(folder, "allocated.json"), allocated: map[types.UID][]allocation{}}
+	if err := d.load(); err != nil {
+		return err
+	}
 	if index := map[string]string{"early": "00", "late": "99"}[move]; index != "" {
 		if move == "late" {
 			d.delay = hookDelay
-		}
-		if d.host, err = netns.Get(); err != nil {
-			return fmt.Errorf("opening the node's network namespace: %w", err)
 		}
 		plugin, err := stub.New(d, stub.WithPluginName(d.name), stub.WithPluginIdx(index))
 		if err != nil {
@@ -89,10 +104,6 @@ func run(ctx context.Context, move string, shared bool, args []string) error {
 			return fmt.Errorf("connecting to NRI: %w", err)
 		}
 		defer plugin.Stop()
-	}
-	folder := "/var/lib/kubelet/plugins/" + d.name
-	if err := os.MkdirAll(folder, 0o750); err != nil {
-		return err
 	}
 	helper, err := kubeletplugin.Start(ctx, d, kubeletplugin.DriverName(d.name), kubeletplugin.KubeClient(kube),
 		kubeletplugin.NodeName(args[1]), kubeletplugin.PluginDataDirectoryPath(folder),
@@ -132,15 +143,19 @@ func devices(node string, shared bool, described []string) resourceslice.DriverR
 
 // allocation is an interface that a claim has.
 type allocation struct {
-	claim        types.NamespacedName
-	pool, device string
+	UID          types.UID // of the claim
+	Claim        types.NamespacedName
+	Pool, Device string
 }
 
 type driver struct {
 	kube kubernetes.Interface
 	name string
-	// host is the node's network namespace, if the driver moves interfaces.
-	host netns.NsHandle
+	// host is the node's network namespace. moves is set if the driver moves interfaces.
+	host  netns.NsHandle
+	moves bool
+	// file has allocated, for the next process.
+	file string
 	// delay is how long after the hook interfaces are moved; 0 is in the hook.
 	delay time.Duration
 
@@ -148,8 +163,40 @@ type driver struct {
 	allocated map[types.UID][]allocation // by pod
 }
 
+// reach dies as by SIGKILL if a test has ordered it for this step.
+func (d *driver) reach(step string) {
+	if d.ordered("kill", step) {
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	}
+}
+
+// ordered reports whether a test has ordered something, and removes the order.
+func (d *driver) ordered(what, name string) bool {
+	return os.Remove(filepath.Join(failpoint.Dir, what, d.name+"."+name)) == nil
+}
+
+// load reads what earlier processes have prepared.
+func (d *driver) load() error {
+	content, err := os.ReadFile(d.file)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return errors.Join(err, json.Unmarshal(content, &d.allocated))
+}
+
+// save writes what is prepared, if interfaces move.
+func (d *driver) save() error {
+	if !d.moves {
+		return nil
+	}
+	content, err := json.Marshal(d.allocated)
+	return errors.Join(err, os.WriteFile(d.file+".new", content, 0o600), os.Rename(d.file+".new", d.file))
+}
+
 // PrepareResourceClaims remembers the interfaces of each pod.
 func (d *driver) PrepareResourceClaims(_ context.Context, claims []*resourceapi.ResourceClaim) (map[types.UID]kubeletplugin.PrepareResult, error) {
+	d.reach("prepare.before")
+	defer d.reach("prepare.after")
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	out := map[types.UID]kubeletplugin.PrepareResult{}
@@ -160,25 +207,37 @@ func (d *driver) PrepareResourceClaims(_ context.Context, claims []*resourceapi.
 				continue
 			}
 			result.Devices = append(result.Devices, kubeletplugin.Device{Requests: []string{r.Request}, PoolName: r.Pool, DeviceName: r.Device, ShareID: r.ShareID})
-			one := allocation{types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}, r.Pool, r.Device}
+			one := allocation{claim.UID, types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}, r.Pool, r.Device}
+			if d.ordered("vanish", r.Device) {
+				d.report(r.Device, change(r.Device, d.host, (*netlink.Handle).LinkDel))
+			}
 			for _, pod := range claim.Status.ReservedFor {
-				if d.host.IsOpen() && !slices.Contains(d.allocated[pod.UID], one) {
+				if d.moves && !slices.Contains(d.allocated[pod.UID], one) {
 					d.allocated[pod.UID] = append(d.allocated[pod.UID], one)
 				}
 			}
 		}
 		out[claim.UID] = result
 	}
-	return out, nil
+	return out, d.save()
 }
 
-// UnprepareResourceClaims does nothing: what was moved is back since the sandbox was stopped.
+// UnprepareResourceClaims forgets claims: what was moved is back since the sandbox was stopped.
 func (d *driver) UnprepareResourceClaims(_ context.Context, claims []kubeletplugin.NamespacedObject) (map[types.UID]error, error) {
+	d.reach("unprepare.before")
+	defer d.reach("unprepare.after")
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	out := map[types.UID]error{}
 	for _, claim := range claims {
+		for pod, has := range d.allocated {
+			if d.allocated[pod] = slices.DeleteFunc(has, func(a allocation) bool { return a.UID == claim.UID }); len(d.allocated[pod]) == 0 {
+				delete(d.allocated, pod)
+			}
+		}
 		out[claim.UID] = nil
 	}
-	return out, nil
+	return out, d.save()
 }
 
 // HandleError prints errors of the library.
@@ -198,11 +257,28 @@ func (d *driver) of(pod *api.PodSandbox) []allocation {
 	return slices.Clone(d.allocated[types.UID(pod.GetUid())])
 }
 
+// Synchronize moves the interfaces that a process before did not move any more.
+func (d *driver) Synchronize(ctx context.Context, pods []*api.PodSandbox, _ []*api.Container) ([]*api.ContainerUpdate, error) {
+	for _, pod := range pods {
+		for _, a := range d.of(pod) {
+			if change(a.Device, d.host, func(*netlink.Handle, netlink.Link) error { return nil }) == nil {
+				d.report(a.Device, d.RunPodSandbox(ctx, pod))
+			} else {
+				d.report(a.Device, d.write(ctx, a))
+			}
+		}
+	}
+	return nil, nil
+}
+
 // RunPodSandbox moves the pod's interfaces into it.
 func (d *driver) RunPodSandbox(_ context.Context, pod *api.PodSandbox) error {
 	for _, a := range d.of(pod) {
 		move := func() {
-			d.report(a.device, errors.Join(d.move(pod, a.device, true), d.write(context.Background(), a)))
+			d.reach("move.before")
+			err := d.move(pod, a.Device, true)
+			d.reach("move.after")
+			d.report(a.Device, errors.Join(err, d.write(context.Background(), a)))
 		}
 		if d.delay == 0 {
 			move()
@@ -216,7 +292,9 @@ func (d *driver) RunPodSandbox(_ context.Context, pod *api.PodSandbox) error {
 // StopPodSandbox moves the interfaces back.
 func (d *driver) StopPodSandbox(_ context.Context, pod *api.PodSandbox) error {
 	for _, a := range d.of(pod) {
-		d.report(a.device, d.move(pod, a.device, false))
+		d.reach("back.before")
+		d.report(a.Device, d.move(pod, a.Device, false))
+		d.reach("back.after")
 	}
 	return nil
 }
@@ -265,14 +343,17 @@ func change(name string, in netns.NsHandle, do func(*netlink.Handle, netlink.Lin
 
 // write records in the claim that the interface is in the pod.
 func (d *driver) write(ctx context.Context, a allocation) error {
-	claims := d.kube.ResourceV1().ResourceClaims(a.claim.Namespace)
+	claims := d.kube.ResourceV1().ResourceClaims(a.Claim.Namespace)
 	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		claim, err := claims.Get(ctx, a.claim.Name, metav1.GetOptions{})
+		claim, err := claims.Get(ctx, a.Claim.Name, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
+		if slices.ContainsFunc(claim.Status.Devices, func(s resourceapi.AllocatedDeviceStatus) bool { return s.Driver == d.name && s.Device == a.Device }) {
+			return nil
+		}
 		claim.Status.Devices = append(claim.Status.Devices, resourceapi.AllocatedDeviceStatus{
-			Driver: d.name, Pool: a.pool, Device: a.device, NetworkData: &resourceapi.NetworkDeviceData{InterfaceName: a.device},
+			Driver: d.name, Pool: a.Pool, Device: a.Device, NetworkData: &resourceapi.NetworkDeviceData{InterfaceName: a.Device},
 		})
 		_, err = claims.UpdateStatus(ctx, claim, metav1.UpdateOptions{})
 		return err

@@ -191,8 +191,5 @@ func notesOf(f useFacts) []string {
 
 // requestsNadra reports whether a claim requests devices of nadra's classes.
 func requestsNadra(spec resourceapi.ResourceClaimSpec) bool {
-	return slices.ContainsFunc(translate.ClassesIn(spec), func(class string) bool {
-		_, network := attachment.ClassNetwork(class)
-		return network || class == v1alpha1.DriverName || strings.HasSuffix(class, ".pool.nadra.dev")
-	})
+	return slices.ContainsFunc(translate.ClassesIn(spec), attachment.IsOwnClass)
 }

@@ -27,6 +27,7 @@ type input struct {
 	podTemplates  []string
 	prefix        string
 	pools         poolFlag
+	deviceClasses map[string]string
 	podInfo       bool
 	machines      bool
 	beside        bool
@@ -50,6 +51,7 @@ func (a *app) input(command *cobra.Command) *input {
 	flags.StringSliceVar(&in.podTemplates, "pod-template", nil, "path of the pod template in a custom kind, as KIND.GROUP:PATH, for example Trainer.example.com:spec.workers.*.template")
 	flags.StringVar(&in.prefix, "resource-prefix", "", "RESOURCE_PREFIX of sriov-network-operator, for the pools of its SriovNetworkNodePolicies (default openshift.io)")
 	flags.Var(&in.pools, "pools", "names of resource pools that nadra's nodes will serve, in addition to those that manifests define or nodes of a live cluster publish; false does not convert workloads that draw from pools, like nadra-controller --pools=false")
+	flags.StringToStringVar(&in.deviceClasses, "device-class", nil, "DeviceClass of another driver for the devices of a network or of a resource pool, as NAMESPACE/NETWORK=CLASS or RESOURCE=CLASS: claims request such a device and run the network on it")
 	flags.BoolVar(&in.podInfo, "pod-info", true, "mount files with labels, annotations and huge pages at /etc/podnetinfo of pods that draw from a pool, like the network resources injector")
 	flags.BoolVar(&in.machines, "virtual-machines", true, "nadra serves virtual machines of KubeVirt; false leaves them to Multus, like nadra-controller --virtual-machines=false")
 	flags.BoolVar(&in.beside, "beside-multus", false, "for a cluster in which Multus stays on nadra's nodes: converted workloads name their networks in the annotation nadra.dev/networks (default what the flags of nadra in a live cluster say)")
@@ -73,6 +75,9 @@ func (in *input) read(ctx context.Context) (*manifestSet, error) {
 		return nil, err
 	}
 	set.Options.Pools = !in.pools.off
+	if set.Options.DeviceClasses, err = in.deviceClasses, checkDeviceClasses(in.deviceClasses); err != nil {
+		return nil, err
+	}
 	if err := in.readPools(ctx, set, templates); err != nil {
 		return nil, err
 	}

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/validation"
+
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
@@ -55,4 +57,14 @@ func (f *poolFlag) server(cluster *nodePools) func(string) translate.PoolFacts {
 		}
 		return translate.PoolFacts{Server: translate.PoolOfNobody}
 	}
+}
+
+// checkDeviceClasses checks the value of --device-class.
+func checkDeviceClasses(classes map[string]string) error {
+	for key, class := range classes {
+		if strings.Count(key, "/") != 1 || len(validation.IsDNS1123Subdomain(class)) > 0 {
+			return fmt.Errorf("--device-class: %q is not NAMESPACE/NETWORK=CLASS or RESOURCE=CLASS", key+"="+class)
+		}
+	}
+	return nil
 }

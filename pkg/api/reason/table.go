@@ -188,7 +188,7 @@ var table = []Entry{
 	{DeviceGone, Prepare, "The allocated device is no longer on the node, or no resource pool selects it.", OfPod, newPod},
 	{
 		DeviceMismatch, Prepare, "Networks and allocated devices do not match: too few devices, a device of another resource pool, a device for a network that uses no pool, a device of another driver (deviceFrom) on which the network cannot run, a network that needs deviceFrom, or a device that lists another network with the same ID.", OfManifest,
-		"Request as many devices of the network's resource pool as networks use it, correct the NAD's annotation, or name a device that suits the network's plugin.",
+		"Request as many devices of the network's resource pool as networks use it, correct the NAD's annotation, or name a device that suits the network's plugin by deviceFrom (docs/operate/compose.md; convert --device-class writes it).",
 	},
 	{
 		DeviceUnsuitable, Prepare, "The device or the node lacks what the network needs: an RDMA device, vhost-net, or the RDMA subsystem's exclusive mode.", OfNode,
