@@ -45,7 +45,7 @@ func kubeletGates(_ *Capabilities, n *Node) result {
 	return fine("no gate that nadra uses is off")
 }
 
-const numa = "Leave workloads that need the alignment on the device plugin, or request CPUs of a DRA driver and the network in one claim: docs/operate/numa.md. See NADRA-023."
+const numa = "Leave workloads that need the alignment on the device plugin, or request CPUs of a DRA driver and the network in one claim (docs/operate/numa.md). See NADRA-023."
 
 // topologyManager checks whether the kubelet aligns devices by NUMA node, and whether pods get exclusive CPUs.
 func topologyManager(_ *Capabilities, n *Node) result {
