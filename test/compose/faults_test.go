@@ -171,7 +171,7 @@ func (f *fixture) diesAtEnd(s shape, at step) string {
 }
 
 // TestDeviceVanishes deletes a device between Prepare and the hook. The pod is refused by a code, and attached when the
-// device is there again.
+// device is there again, unless its driver would have to move it again.
 func TestDeviceVanishes(t *testing.T) {
 	for _, s := range shapes {
 		t.Run(s.nad, func(t *testing.T) {
@@ -182,7 +182,9 @@ func TestDeviceVanishes(t *testing.T) {
 			f.obeyed("vanish", order)
 			f.refused("web", s.vanished, s.nic)
 			f.Must(lab.MakeLink(f.Ctx, f.node(), s.nic))
-			f.has("web", s.listed, "net1")
+			if s.driver != mover { // which moves an interface once for each sandbox
+				f.has("web", s.listed, "net1")
+			}
 		})
 	}
 }
