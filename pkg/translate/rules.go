@@ -461,4 +461,16 @@ var rules = []Rule{
 		"Each pod gets the address, with Multus, too. Two pods with one IP address on one network lose packets without an error; a second pod with the same MAC address does not start on a node that has the first.",
 		"Let an IPAM plugin such as whereabouts give the addresses, or make a workload of one pod for each address. Nothing needs to be done if the pods' networks are not connected, such as bridges of one node each.",
 	},
+	{
+		NodeNamed, Warning, "The pod is attached without a claim",
+		"spec.nodeName names the pod's node.",
+		"The scheduler allocates claims, and it ignores pods that have a node: a claim would never be allocated, so that the conversion adds none. A node of nadra attaches the networks by the annotation; nothing checks that it has them, or counts their addresses.",
+		"Nothing needs to be done if the node has the networks. Otherwise remove nodeName and use a nodeSelector.",
+	},
+	{
+		NodeNamedClaim, Blocker, "The pod names its node and needs a device",
+		"spec.nodeName names the pod's node, and a network draws from a resource pool.",
+		"The scheduler allocates a device of a pool for a claim alone, and it ignores pods that have a node.",
+		"Remove nodeName and use a nodeSelector, such as kubernetes.io/hostname.",
+	},
 }
