@@ -115,7 +115,7 @@ func (out *fileResult) document(file string, part yamledit.Part, env *environmen
 		w := &work{object: o, reporter: r, judged: map[*yaml.Node]bool{}}
 		if w.planPods(env) {
 			all = append(all, w)
-			if !r.has(StrayAnnotation) && !r.has(OwnedWorkload) {
+			if !r.has(StrayAnnotation) && !r.has(OwnedWorkload) && !r.has(NotEditable) {
 				out.unrenderObject(o.ref, o, env.units, w.judged)
 			}
 		} else {
@@ -169,8 +169,11 @@ func (w *work) planPods(env *environment) bool {
 			uses = true
 			w.plan(p, env)
 		}
+		if uses || slices.ContainsFunc(networksKeys, func(key string) bool { return countKeys(o.node, key) > 0 }) {
+			r.checkTwice(p.readPaths()...)
+		}
 	}
-	if uses {
+	if uses = uses || r.has(NotEditable); uses {
 		r.checkName()
 		env.units.checkAltered(r, env.options.Namespace)
 		r.owned(OwnedWorkload)

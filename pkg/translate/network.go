@@ -141,6 +141,7 @@ func (n *inputNetwork) read(e *environment, defined map[attachment.NetworkRef]*i
 	}
 	defined[n.ref] = n
 	n.readConfig()
+	n.checkKeys(pool)
 	n.checkName()
 	n.checkAltered(e)
 	n.checkNodes(e, n.object.path.Child("spec", "config"))
@@ -225,6 +226,16 @@ func (n *inputNetwork) readConfig() {
 		n.add(NetworkUsesMultus, at, n.doc.within(config, i), "it names %s", multusFile)
 	}
 	n.owned(NetworkOwned)
+}
+
+// checkKeys reports a key that the network has twice. pool is the path at which the object names its pool.
+func (n *inputNetwork) checkKeys(pool Path) {
+	annotations := pool[:len(pool)-1]
+	n.checkTwice(append(n.object.namePaths(), n.object.path.Child("spec", "config"), pool,
+		annotations.Child(attachment.NodeSelectorAnnotation), annotations.Child(attachment.DeviceFromAnnotation))...)
+	if n.has(NotEditable) {
+		n.blocked = reason.Errorf(reason.NetworkInvalid, "network %s has a key twice", n.ref)
+	}
 }
 
 // addBlocked reports why the configuration of the network cannot be used.

@@ -247,9 +247,9 @@ var rules = []Rule{
 	},
 	{
 		NotEditable, Blocker, "The document could not be edited",
-		"The edited text would not parse as the edited document.",
-		"The conversion left the document as it is instead of rewriting it without comments and layout. Duplicate keys are a usual cause.",
-		"Write the document in a simpler form.",
+		"The edited text would not parse as the edited document, or a key that the conversion reads is given twice.",
+		"The conversion left the document as it is instead of rewriting it without comments and layout. Of a key that is given twice, kubectl takes the last value.",
+		"Remove one of two equal keys, or write the document in a simpler form.",
 	},
 	{
 		TemplateChanged, Blocker, "A template of that name has another content",
