@@ -176,6 +176,7 @@ func (w *work) planPods(env *environment) bool {
 	if uses = uses || r.has(NotEditable); uses {
 		r.checkName()
 		env.units.checkAltered(r, env.options.Namespace)
+		env.units.checkPatched(r, pods)
 		r.owned(OwnedWorkload)
 	}
 	return uses
