@@ -190,6 +190,8 @@ type kustomizations struct {
 	built map[string]*built
 	// podPatches has what the kustomizations, and deployments, change of pods, by their files and names.
 	podPatches map[string][]podPatch
+	// clashing has the files whose templates no file could have for all kustomizations.
+	clashing map[string]bool
 	// patches has the folder of the kustomization of each patch.
 	patches map[string]string
 	// deployed has the deployments whose folder is in the input.
@@ -248,7 +250,7 @@ func (s setting) under(one *kustomization) setting {
 
 // newKustomizations reads the kustomizations among files, and applies deployments.
 func newKustomizations(files []File, deployments []deployment) kustomizations {
-	k := kustomizations{byFolder: map[string]*kustomization{}, patches: map[string]string{}, podPatches: map[string][]podPatch{}}
+	k := kustomizations{byFolder: map[string]*kustomization{}, patches: map[string]string{}, podPatches: map[string][]podPatch{}, clashing: map[string]bool{}}
 	for _, d := range deployments {
 		k.podPatches[d.own.file] = append(k.podPatches[d.own.file], d.own.pods...)
 	}

@@ -146,6 +146,10 @@ func (k kustomizations) checkPatched(r *reporter, pods []pod) {
 	if b == nil || r.has(KustomizationAlters) {
 		return
 	}
+	if k.clashing[slashed(r.doc.file)] {
+		r.add(KustomizationAlters, r.object.path, r.doc.at(r.object.node), "its claim is that of another file, which not all of its kustomizations have: use %s", strings.Join(b.uses, ", or "))
+		return
+	}
 	for line := range strings.Lines(b.patchers) {
 		file := strings.TrimSuffix(line, "\n")
 		for _, patch := range k.podPatches[file] {

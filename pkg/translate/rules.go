@@ -283,7 +283,7 @@ var rules = []Rule{
 	},
 	{
 		KustomizationAlters, Blocker, "A kustomization changes what the conversion goes by",
-		"A kustomization or a component of the input, or an object of Flux or Argo CD, sets namePrefix, nameSuffix or transformers, or sets namespaces by patches or replacements. Or several of them give the file different namespaces, or one gives it a namespace that the input does not show. Or one changes the networks annotation of pods, adds a container or replaces what the conversion edits.",
+		"A kustomization or a component of the input, or an object of Flux or Argo CD, sets namePrefix, nameSuffix or transformers, or sets namespaces by patches or replacements. Or several of them give the file different namespaces, or one gives it a namespace that the input does not show. Or one changes the networks annotation of pods, adds a container or replaces what the conversion edits; or several of them combine files with the same claim so that none could have its template once.",
 		"The names of classes and templates contain the names and namespaces of networks. Converted from this file, they, or the claims of pods, would not fit what the kustomization builds.",
 		"Convert what the kustomization builds: kubectl nadra convert -k FOLDER --output-dir OVERLAY. What an object of Flux or Argo CD changes itself, only flux build kustomization or argocd app manifests shows: convert what they print, or leave the pods to the webhook.",
 	},
