@@ -77,6 +77,9 @@ func (out *fileResult) document(file string, part yamledit.Part, env *environmen
 			return nil
 		}
 		broken := notYAML(file, part, err)
+		if !mentions.Match(part.Text) {
+			broken.Severity = Info // such as settings of an editor
+		}
 		out.findings = append(out.findings, broken)
 		if at := mentions.FindIndex(part.Text); at != nil {
 			out.unrendered = append(out.unrendered, UnrenderedUnit{Object: broken.Object, Position: broken.Position, Mentions: true})

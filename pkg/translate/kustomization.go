@@ -190,6 +190,8 @@ type kustomizations struct {
 	built map[string]*built
 	// podPatches has what the kustomizations, and deployments, change of pods, by their files and names.
 	podPatches map[string][]podPatch
+	// uses has the flags by which commands read what is built with a component, by its folder.
+	uses map[string][]string
 	// clashing has the files whose templates no file could have for all kustomizations.
 	clashing map[string]bool
 	// patches has the folder of the kustomization of each patch.
@@ -285,7 +287,7 @@ func newKustomizations(files []File, deployments []deployment) kustomizations {
 
 // apply records what deployments and kustomizations do to files.
 func (k *kustomizations) apply(files []File, deployments []deployment) {
-	k.built, k.deployed, k.first = map[string]*built{}, map[string]bool{}, nil
+	k.built, k.deployed, k.first, k.uses = map[string]*built{}, map[string]bool{}, nil, map[string][]string{}
 	included := map[string]bool{}
 	for _, one := range k.byFolder {
 		for _, r := range slices.Concat(one.resources, one.components) {
@@ -377,6 +379,9 @@ func (k kustomizations) visit(at root, one *kustomization, s setting, seen visit
 	if before == nil {
 		before = map[setting]setting{}
 		seen[one.folder] = before
+	}
+	if one.component && at.folder != one.folder && !slices.Contains(k.uses[one.folder], at.use) {
+		k.uses[one.folder] = append(k.uses[one.folder], at.use)
 	}
 	from := s
 	before[from] = s

@@ -142,6 +142,9 @@ func (n *inputNetwork) read(e *environment, defined map[attachment.NetworkRef]*i
 	defined[n.ref] = n
 	n.readConfig()
 	n.checkKeys(pool)
+	if n.unstated && n.ref.Namespace != "" && e.options.Namespace == "" {
+		n.add(NamespaceAssumed, n.object.path.Child("metadata", "namespace"), n.doc.at(n.object.node), "assumed %q", n.ref.Namespace)
+	}
 	n.checkName()
 	n.checkAltered(e)
 	n.checkNodes(e, n.object.path.Child("spec", "config"))
@@ -156,11 +159,10 @@ func (n *inputNetwork) compareWith(first *inputNetwork, e *environment) {
 	for _, key := range differences(first.config, n.config) {
 		others = append(others, "spec.config "+key)
 	}
-	if first.resourceName != n.resourceName {
-		others = append(others, attachment.ResourceNameAnnotation)
-	}
-	if str(annotation(first.object.node, attachment.NodeSelectorAnnotation)) != str(annotation(n.object.node, attachment.NodeSelectorAnnotation)) {
-		others = append(others, attachment.NodeSelectorAnnotation)
+	for _, name := range []string{attachment.ResourceNameAnnotation, attachment.NodeSelectorAnnotation, attachment.DeviceFromAnnotation} {
+		if str(annotation(first.object.node, name)) != str(annotation(n.object.node, name)) {
+			others = append(others, name)
+		}
 	}
 	if len(others) == 0 {
 		return

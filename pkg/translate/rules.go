@@ -97,7 +97,7 @@ var rules = []Rule{
 	},
 	{
 		NamespaceAssumed, Info, "The namespace was assumed",
-		"Neither the object nor its networks state a namespace.",
+		"Neither the object nor its networks state a namespace, or a network states none.",
 		"The names of networks and of their classes contain the namespace, so the given namespace was assumed, or \"default\".",
 		"State metadata.namespace, or give the namespace to which the manifests will be applied with -n.",
 	},
@@ -235,7 +235,7 @@ var rules = []Rule{
 	},
 	{
 		NotYAML, Warning, "A document is not valid YAML",
-		"The document cannot be parsed at the given line.",
+		"The document cannot be parsed at the given line. It is information if its text mentions no networks, as the settings of an editor do not.",
 		"The conversion left the document as it is and read nothing in it, so its workloads are not judged.",
 		"Correct the document.",
 	},
