@@ -282,6 +282,26 @@ func (w *work) readiness() Readiness {
 	return r
 }
 
+// tests returns the operations that check the names of the containers that the edits address.
+func (w *work) tests() (out []Edit) {
+	for _, e := range w.edits {
+		i := slices.IndexFunc(e.Path, isContainers)
+		if i < 0 || len(e.Path) < i+3 {
+			continue
+		}
+		n, at := w.object.node, e.Path[:i+2].Child("name")
+		for _, step := range at[len(w.object.path):] {
+			if n = yamledit.Resolved(n); n != nil {
+				n = yamledit.Child(n, step)
+			}
+		}
+		if str(n) != "" && !slices.ContainsFunc(out, func(t Edit) bool { return slices.Equal(t.Path, at) }) {
+			out = append(out, Edit{Op: "test", Path: at, Value: str(n)})
+		}
+	}
+	return out
+}
+
 // kept reports whether a finding keeps the object as it is.
 func (w *work) kept() bool { return w.reporter.blocks() || w.reporter.has(OwnedWorkload) }
 
@@ -293,6 +313,7 @@ func (out *fileResult) add(w *work) {
 		Object: w.object.ref, Position: w.object.doc.at(w.object.node), Readiness: w.readiness(),
 		Networks: w.networks, Changed: len(w.edits) > 0, Codes: codesOf(findings),
 		Features: sortedSet(w.features), Owner: ownerOf(w.object), Edits: relative(w.object.path, w.edits),
+		Tests: relative(w.object.path, w.tests()),
 	})
 	for _, t := range w.templates {
 		out.templates = append(out.templates, neededTemplate{t, w.object.stated == ""})
