@@ -244,7 +244,7 @@ func (s setting) under(one *kustomization) setting {
 		s.altered = fmt.Sprintf("%s sets %s", one.file, one.alters)
 	}
 	s.retargets = s.retargets || one.retargets
-	if len(one.pods) > 0 {
+	if len(one.pods) > 0 && !slices.Contains(strings.Split(s.patchers, "\n"), one.file) {
 		s.patchers += one.file + "\n"
 	}
 	return s

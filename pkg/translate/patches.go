@@ -105,6 +105,9 @@ func (p podPatch) changes(of pod) string {
 // merged returns what of a pod a strategic merge changes. Without the schema of a kind, it replaces lists.
 func (p podPatch) merged(of pod, at Path) string {
 	template := p.merge
+	if template["$patch"] == "delete" {
+		return "" // there are no pods
+	}
 	for _, step := range at.Child("metadata", "annotations") {
 		if value, found := template[step]; template["$patch"] != nil || found && value == nil {
 			return "its networks"
