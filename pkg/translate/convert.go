@@ -94,8 +94,7 @@ func (e *environment) convertFiles(files []File) (outcomes []fileResult, placed 
 	outcomes = make([]fileResult, len(files))
 	for before := maps.Clone(e.places); ; e.places = maps.Clone(before) {
 		parallel(len(files), func(i int) { outcomes[i] = convertFile(files[i], e) })
-		clashing := false
-		if placed, clashing = e.placeTemplates(files, outcomes); !clashing {
+		if placed, clashing := e.placeTemplates(files, outcomes); !clashing {
 			return outcomes, placed
 		}
 	}

@@ -12,7 +12,8 @@ func TestTemplateForNoPlace(t *testing.T) {
 		return []byte("apiVersion: v1\nkind: Pod\nmetadata: {name: " + name + ", namespace: shop, annotations: {k8s.v1.cni.cncf.io/networks: n1}}\nspec: {containers: [{name: c}]}\n")
 	}
 	got := Convert(Input{Files: []File{
-		{"x/pod.yaml", pod("x")}, {"y/pod.yaml", pod("y")},
+		{"x/pod.yaml", pod("x")},
+		{"y/pod.yaml", pod("y")},
 		{"only-x/kustomization.yaml", []byte("resources: [../x/pod.yaml]")},
 		{"both/kustomization.yaml", []byte("resources: [../x/pod.yaml, ../y/pod.yaml]")},
 		{"only-y/kustomization.yaml", []byte("resources: [../y/pod.yaml]")},
