@@ -213,6 +213,9 @@ func (a admitted) convert() Decision {
 		if err != nil {
 			return refused(reason.Errorf(reason.ObjectNotRead, "reading the pod: %w", err))
 		}
+		result.Findings = slices.DeleteFunc(result.Findings, func(f translate.Finding) bool {
+			return f.Code == translate.NodeNamed || f.Code == translate.NodeNamedClaim // withoutClaim says so
+		})
 		if without != "" && len(reasons) == 0 {
 			result.Findings = ofAnnotation(result.Findings)
 		}

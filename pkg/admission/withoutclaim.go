@@ -15,8 +15,7 @@ import (
 // withoutClaim returns the warning for a pod that gets no claim, whose node attaches its networks by the
 // annotation, or "". refusals has why such a pod cannot have its networks.
 func (a admitted) withoutClaim(selections []attachment.Selection) (warning string, refusals []string) {
-	by, remedy := "spec.nodeName", fmt.Sprintf("the scheduler, which allocates claims, ignores pods that have a node: "+
-		"remove it and use nodeSelector kubernetes.io/hostname: %s.", a.pod.Spec.NodeName)
+	by, remedy := "spec.nodeName", fmt.Sprintf(translate.NodeNamedRemedy+".", a.pod.Spec.NodeName)
 	if a.pod.Spec.NodeName == "" {
 		if len(a.hand) > 0 || a.converted() {
 			return "", nil // its author, or an earlier admission, has given it a claim
@@ -96,7 +95,8 @@ func (a admitted) needsClaim(selections []attachment.Selection) bool {
 			return false
 		}
 		pool := attachment.PoolOf(nad.Annotations)
-		return pool != "" && (!requests(a.pod, pool) || !a.ofPlugin(pool))
+		o := translate.Options{Pools: a.options.Pools, PoolServer: a.lookups.PoolServer}
+		return pool != "" && !o.TakenAlone(pool, requests(a.pod, pool))
 	})
 }
 
@@ -106,19 +106,6 @@ func requests(pod *corev1.Pod, resource string) bool {
 		quantity := c.Resources.Limits[corev1.ResourceName(resource)]
 		return !quantity.IsZero()
 	})
-}
-
-// ofPlugin reports whether no DRA driver serves a resource pool, so that a device plugin may: the
-// kubelet then gives the pod its devices without the scheduler, and the node attaches them.
-func (a admitted) ofPlugin(pool string) bool {
-	if !a.options.Pools {
-		return true
-	}
-	if a.lookups.PoolServer == nil {
-		return false
-	}
-	server := a.lookups.PoolServer(pool).Server
-	return server == translate.PoolOfPlugin || server == translate.PoolOfNobody
 }
 
 // ofAnnotation returns findings without those about claims, and about pools that nadra does not serve.

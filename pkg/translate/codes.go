@@ -101,6 +101,8 @@ const (
 	KueueMapping         Code = "NADRA-092"
 
 	AddressOfSeveralPods Code = "NADRA-100"
+	NodeNamed            Code = "NADRA-101"
+	NodeNamedClaim       Code = "NADRA-102"
 )
 
 // Rule explains a code.

@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"maps"
 	"runtime"
 	"slices"
 	"strings"
@@ -63,16 +64,12 @@ func Convert(in Input) Result {
 	for _, n := range known.networks {
 		result.Networks = append(result.Networks, n.verdict)
 	}
-	outcomes := make([]fileResult, len(in.Files))
-	parallel(len(in.Files), func(i int) {
-		outcomes[i] = convertFile(in.Files[i], env)
-		result.Files[i].Data = outcomes[i].data
-	})
+	outcomes, placed := env.convertFiles(in.Files)
 	order := map[string]int{}
 	var unrendered []UnrenderedUnit
 	for i, out := range outcomes {
 		unrendered = append(unrendered, out.unrendered...)
-		order[in.Files[i].Name] = i
+		order[in.Files[i].Name], result.Files[i].Data = i, out.data
 		for kind, n := range out.kinds {
 			result.Kinds[kind] += n
 		}
@@ -80,7 +77,7 @@ func Convert(in Input) Result {
 		result.Workloads = append(result.Workloads, out.workloads...)
 	}
 	result.addUnrendered(unrendered, env.units)
-	result.Created = env.created(in.Files, known, outcomes)
+	result.Created = env.created(in.Files, known, outcomes, placed)
 	if in.Options.NoClasses {
 		result.Created = slices.DeleteFunc(result.Created, func(c Created) bool {
 			_, class := c.Object.(*resourceapi.DeviceClass)
@@ -91,8 +88,20 @@ func Convert(in Input) Result {
 	return result
 }
 
+// convertFiles converts files, and decides beside which of them templates are created. Workloads whose template no file
+// could have for all kustomizations stay as they are.
+func (e *environment) convertFiles(files []File) (outcomes []fileResult, placed map[placement]bool) {
+	outcomes = make([]fileResult, len(files))
+	for before := maps.Clone(e.places); ; e.places = maps.Clone(before) {
+		parallel(len(files), func(i int) { outcomes[i] = convertFile(files[i], e) })
+		if placed, clashing := e.placeTemplates(files, outcomes); !clashing {
+			return outcomes, placed
+		}
+	}
+}
+
 // created returns the classes and templates that neither the input nor the cluster has, each once.
-func (e *environment) created(files []File, known index, outcomes []fileResult) []Created {
+func (e *environment) created(files []File, known index, outcomes []fileResult, placed map[placement]bool) []Created {
 	var out []Created
 	for _, n := range known.networks {
 		if class := n.verdict.Class; class != "" && !e.classes[class] {
@@ -105,10 +114,11 @@ func (e *environment) created(files []File, known index, outcomes []fileResult) 
 		out = append(out, e.classesFor(outcomes[i].workloads, files[i].Name)...)
 		for _, t := range outcomes[i].templates {
 			key := t.object.Namespace + "/" + t.object.Name
-			if e.hasTemplate(key, files[i].Name) {
+			if here := (placement{key, files[i].Name}); placed[here] {
+				delete(placed, here)
+			} else {
 				continue
 			}
-			e.placeTemplate(key, files[i].Name)
 			if at, there := made[key]; there {
 				out[at].For = append(out[at].For, files[i].Name)
 				continue

@@ -40,7 +40,7 @@ func (d deployment) key() string { return d.file + ": " + d.by }
 
 // changes reports whether the deployment may change names or namespaces.
 func (d deployment) changes() bool {
-	return d.namespace != "" || d.unknown || d.own.alters != "" || d.own.retargets || len(d.own.components) > 0
+	return d.namespace != "" || d.unknown || d.own.alters != "" || d.own.retargets || len(d.own.components)+len(d.own.pods) > 0
 }
 
 // isFirst reports whether the deployment deploys the first folder of a repository.
@@ -196,8 +196,16 @@ func (d *deployment) at(source, kustomize, namespace *yaml.Node) {
 	d.own.namespace = ""
 }
 
-// use returns the flags by which a command reads what the deployment deploys from a folder.
+// use returns the flags by which a command reads what the deployment deploys from a folder. What the deployment itself
+// changes only its controller's program renders.
 func (d deployment) use(folder string, kustomized bool) string {
+	if d.own.alters != "" || len(d.own.components)+len(d.own.pods) > 0 {
+		render := "argocd app manifests"
+		if strings.HasPrefix(d.by, "Kustomization ") {
+			render = "flux build kustomization"
+		}
+		return "-f - with what " + render + " prints for " + d.by + ", or leave its pods to the webhook"
+	}
 	use := "-R -f " + folder
 	if kustomized {
 		use = "-k " + folder

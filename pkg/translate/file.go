@@ -77,6 +77,9 @@ func (out *fileResult) document(file string, part yamledit.Part, env *environmen
 			return nil
 		}
 		broken := notYAML(file, part, err)
+		if !mentions.Match(part.Text) {
+			broken.Severity = Info // such as settings of an editor
+		}
 		out.findings = append(out.findings, broken)
 		if at := mentions.FindIndex(part.Text); at != nil {
 			out.unrendered = append(out.unrendered, UnrenderedUnit{Object: broken.Object, Position: broken.Position, Mentions: true})
@@ -115,7 +118,7 @@ func (out *fileResult) document(file string, part yamledit.Part, env *environmen
 		w := &work{object: o, reporter: r, judged: map[*yaml.Node]bool{}}
 		if w.planPods(env) {
 			all = append(all, w)
-			if !r.has(StrayAnnotation) && !r.has(OwnedWorkload) {
+			if !r.has(StrayAnnotation) && !r.has(OwnedWorkload) && !r.has(NotEditable) {
 				out.unrenderObject(o.ref, o, env.units, w.judged)
 			}
 		} else {
@@ -169,10 +172,14 @@ func (w *work) planPods(env *environment) bool {
 			uses = true
 			w.plan(p, env)
 		}
+		if uses || slices.ContainsFunc(networksKeys, func(key string) bool { return countKeys(o.node, key) > 0 }) {
+			r.checkTwice(p.readPaths()...)
+		}
 	}
-	if uses {
+	if uses = uses || r.has(NotEditable); uses {
 		r.checkName()
 		env.units.checkAltered(r, env.options.Namespace)
+		env.units.checkPatched(r, pods)
 		r.owned(OwnedWorkload)
 	}
 	return uses
@@ -275,6 +282,26 @@ func (w *work) readiness() Readiness {
 	return r
 }
 
+// tests returns the operations that check the names of the containers that the edits address.
+func (w *work) tests() (out []Edit) {
+	for _, e := range w.edits {
+		i := slices.IndexFunc(e.Path, isContainers)
+		if i < 0 || len(e.Path) < i+3 {
+			continue
+		}
+		n, at := w.object.node, e.Path[:i+2].Child("name")
+		for _, step := range at[len(w.object.path):] {
+			if n = yamledit.Resolved(n); n != nil {
+				n = yamledit.Child(n, step)
+			}
+		}
+		if str(n) != "" && !slices.ContainsFunc(out, func(t Edit) bool { return slices.Equal(t.Path, at) }) {
+			out = append(out, Edit{Op: "test", Path: at, Value: str(n)})
+		}
+	}
+	return out
+}
+
 // kept reports whether a finding keeps the object as it is.
 func (w *work) kept() bool { return w.reporter.blocks() || w.reporter.has(OwnedWorkload) }
 
@@ -286,6 +313,7 @@ func (out *fileResult) add(w *work) {
 		Object: w.object.ref, Position: w.object.doc.at(w.object.node), Readiness: w.readiness(),
 		Networks: w.networks, Changed: len(w.edits) > 0, Codes: codesOf(findings),
 		Features: sortedSet(w.features), Owner: ownerOf(w.object), Edits: relative(w.object.path, w.edits),
+		Tests: relative(w.object.path, w.tests()),
 	})
 	for _, t := range w.templates {
 		out.templates = append(out.templates, neededTemplate{t, w.object.stated == ""})

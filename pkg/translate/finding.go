@@ -162,6 +162,8 @@ type Verdict struct {
 	Owner *ObjectRef `json:"owner,omitempty"`
 	// Edits change the object; their paths begin at it.
 	Edits []Edit `json:"-"`
+	// Tests are operations of JSON Patch that check the names of the containers that the edits address by index.
+	Tests []Edit `json:"-"`
 }
 
 // NetworkVerdict is the result for one network of the input.

@@ -31,6 +31,8 @@ type kustomization struct {
 	alters string
 	// retargets is set if it changes where GitOps controllers deploy, for their objects among its resources.
 	retargets bool
+	// pods has what it changes of pods.
+	pods []podPatch
 	// resources are files and folders, components folders, patches files. A component applies to the resources.
 	resources, components, patches []string
 	component                      bool
@@ -51,19 +53,23 @@ type kustomizationText struct {
 	Strategic    []string            `json:"patchesStrategicMerge"`
 	JSON         []kustomizationFile `json:"patchesJson6902"`
 	Replacements []replacement       `json:"replacements"`
+	// Annotations are those of all objects and pod templates.
+	Annotations map[string]string `json:"commonAnnotations"`
 }
 
 // kustomizationFile is a patch: a file, or the text itself.
 type kustomizationFile struct {
-	Path  string `json:"path"`
-	Patch any    `json:"patch"`
+	Path   string       `json:"path"`
+	Patch  any          `json:"patch"`
+	Target *patchTarget `json:"target"`
 }
 
 // replacement is a replacement, or the file that has it.
 type replacement struct {
 	Path    string `json:"path"`
 	Targets []struct {
-		FieldPaths []string `json:"fieldPaths"`
+		FieldPaths []string    `json:"fieldPaths"`
+		Select     patchTarget `json:"select"`
 	} `json:"targets"`
 }
 
@@ -101,18 +107,32 @@ func (t kustomizationText) read(file, folder string, texts map[string][]byte) *k
 			out.patches = append(out.patches, path.Join(folder, p.Path))
 		}
 		patches = append(patches, fmt.Sprint(p.Patch))
+		text := string(texts[path.Join(folder, p.Path)])
+		if inline, err := yaml.Marshal(p.Patch); p.Path == "" && err == nil {
+			text = string(inline)
+			if written, isText := p.Patch.(string); isText {
+				text = written
+			}
+		}
+		out.pods = append(out.pods, patchesIn(text, p.Target)...)
+	}
+	if slices.ContainsFunc(networksKeys, func(key string) bool { _, found := t.Annotations[key]; return found }) {
+		out.pods = append(out.pods, podPatch{paths: []Path{nil}}) // of all pods
 	}
 	for _, p := range t.Strategic {
 		if strings.Contains(p, "\n") { // it is the patch itself
 			patches = append(patches, p)
+			out.pods = append(out.pods, patchesIn(p, nil)...)
 		} else {
 			out.patches = append(out.patches, path.Join(folder, p))
+			out.pods = append(out.pods, patchesIn(string(texts[path.Join(folder, p)]), nil)...)
 		}
 	}
 	for _, p := range out.patches {
 		patches = append(patches, string(texts[p]))
 	}
-	fields := t.replaced(folder, texts)
+	fields, replaced := t.replaced(folder, texts)
+	out.pods = append(out.pods, replaced...)
 	switch {
 	case t.NamePrefix != "":
 		out.alters = "namePrefix"
@@ -130,7 +150,7 @@ func (t kustomizationText) read(file, folder string, texts map[string][]byte) *k
 }
 
 // replaced returns the fields that the replacements of a kustomization set.
-func (t kustomizationText) replaced(folder string, texts map[string][]byte) (fields []string) {
+func (t kustomizationText) replaced(folder string, texts map[string][]byte) (fields []string, pods []podPatch) {
 	for _, r := range t.Replacements {
 		all := []replacement{r}
 		if text := texts[path.Join(folder, r.Path)]; r.Path != "" && yaml.Unmarshal(text, &all) != nil {
@@ -139,10 +159,26 @@ func (t kustomizationText) replaced(folder string, texts map[string][]byte) (fie
 		for _, r := range all {
 			for _, target := range r.Targets {
 				fields = append(fields, target.FieldPaths...)
+				one := podPatch{target: target.Select}
+				for _, field := range target.FieldPaths {
+					one.paths = append(one.paths, fieldPath(field))
+				}
+				pods = append(pods, one)
 			}
 		}
 	}
-	return fields
+	return fields, pods
+}
+
+// fieldSteps are the steps of a field path of kustomize. One in brackets may have dots.
+var fieldSteps = regexp.MustCompile(`\[[^\]]*\]|(\\.|[^.\[\\])+`)
+
+// fieldPath returns the path of a field of a replacement.
+func fieldPath(field string) (out Path) {
+	for _, step := range fieldSteps.FindAllString(field, -1) {
+		out = append(out, strings.NewReplacer("[", "", "]", "", `\.`, ".").Replace(step))
+	}
+	return out
 }
 
 func slashed(name string) string { return path.Clean(filepath.ToSlash(name)) }
@@ -152,6 +188,12 @@ type kustomizations struct {
 	byFolder map[string]*kustomization
 	// built has the files that kustomizations build, by name.
 	built map[string]*built
+	// podPatches has what the kustomizations, and deployments, change of pods, by their files and names.
+	podPatches map[string][]podPatch
+	// uses has the flags by which commands read what is built with a component, by its folder.
+	uses map[string][]string
+	// clashing has the files whose templates no file could have for all kustomizations.
+	clashing map[string]bool
 	// patches has the folder of the kustomization of each patch.
 	patches map[string]string
 	// deployed has the deployments whose folder is in the input.
@@ -189,6 +231,8 @@ type root struct {
 type setting struct {
 	namespace, fills, altered string
 	retargets                 bool
+	// patchers has the kustomizations and deployments that change pods, one a line.
+	patchers string
 }
 
 // under returns the setting that a kustomization makes of the one from above, which has the last word.
@@ -200,12 +244,18 @@ func (s setting) under(one *kustomization) setting {
 		s.altered = fmt.Sprintf("%s sets %s", one.file, one.alters)
 	}
 	s.retargets = s.retargets || one.retargets
+	if len(one.pods) > 0 && !slices.Contains(strings.Split(s.patchers, "\n"), one.file) {
+		s.patchers += one.file + "\n"
+	}
 	return s
 }
 
 // newKustomizations reads the kustomizations among files, and applies deployments.
 func newKustomizations(files []File, deployments []deployment) kustomizations {
-	k := kustomizations{byFolder: map[string]*kustomization{}, patches: map[string]string{}}
+	k := kustomizations{byFolder: map[string]*kustomization{}, patches: map[string]string{}, podPatches: map[string][]podPatch{}, clashing: map[string]bool{}}
+	for _, d := range deployments {
+		k.podPatches[d.own.file] = append(k.podPatches[d.own.file], d.own.pods...)
+	}
 	k.texts = map[string][]byte{}
 	for _, f := range files {
 		k.texts[slashed(f.Name)] = f.Data
@@ -214,6 +264,7 @@ func newKustomizations(files []File, deployments []deployment) kustomizations {
 		if IsKustomization(f.Name) {
 			one := parseKustomization(f, k.texts)
 			k.byFolder[one.folder] = one
+			k.podPatches[one.file] = one.pods
 		}
 	}
 	for _, one := range k.byFolder {
@@ -236,7 +287,7 @@ func newKustomizations(files []File, deployments []deployment) kustomizations {
 
 // apply records what deployments and kustomizations do to files.
 func (k *kustomizations) apply(files []File, deployments []deployment) {
-	k.built, k.deployed, k.first = map[string]*built{}, map[string]bool{}, nil
+	k.built, k.deployed, k.first, k.uses = map[string]*built{}, map[string]bool{}, nil, map[string][]string{}
 	included := map[string]bool{}
 	for _, one := range k.byFolder {
 		for _, r := range slices.Concat(one.resources, one.components) {
@@ -329,6 +380,9 @@ func (k kustomizations) visit(at root, one *kustomization, s setting, seen visit
 		before = map[setting]setting{}
 		seen[one.folder] = before
 	}
+	if one.component && at.folder != one.folder && !slices.Contains(k.uses[one.folder], at.use) {
+		k.uses[one.folder] = append(k.uses[one.folder], at.use)
+	}
 	from := s
 	before[from] = s
 	s = s.under(one)
@@ -358,6 +412,7 @@ func (k kustomizations) record(file string, at root, s setting) {
 		k.built[file] = &built{[]string{at.folder}, []string{at.by}, []string{at.use}, s, false}
 		return
 	}
+	b.patchers += s.patchers
 	if !slices.Contains(b.roots, at.folder) {
 		b.roots = append(b.roots, at.folder)
 	}

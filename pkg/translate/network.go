@@ -143,6 +143,10 @@ func (n *inputNetwork) read(e *environment, defined map[attachment.NetworkRef]*i
 	}
 	defined[n.ref] = n
 	n.readConfig()
+	n.checkKeys(pool)
+	if n.unstated && n.ref.Namespace != "" && e.options.Namespace == "" {
+		n.add(NamespaceAssumed, n.object.path.Child("metadata", "namespace"), n.doc.at(n.object.node), "assumed %q", n.ref.Namespace)
+	}
 	n.checkName()
 	n.checkAltered(e)
 	n.checkNodes(e, n.object.path.Child("spec", "config"))
@@ -157,11 +161,10 @@ func (n *inputNetwork) compareWith(first *inputNetwork, e *environment) {
 	for _, key := range differences(first.config, n.config) {
 		others = append(others, "spec.config "+key)
 	}
-	if first.resourceName != n.resourceName {
-		others = append(others, attachment.ResourceNameAnnotation)
-	}
-	if str(annotation(first.object.node, attachment.NodeSelectorAnnotation)) != str(annotation(n.object.node, attachment.NodeSelectorAnnotation)) {
-		others = append(others, attachment.NodeSelectorAnnotation)
+	for _, name := range []string{attachment.ResourceNameAnnotation, attachment.NodeSelectorAnnotation, attachment.DeviceFromAnnotation} {
+		if str(annotation(first.object.node, name)) != str(annotation(n.object.node, name)) {
+			others = append(others, name)
+		}
 	}
 	if len(others) == 0 {
 		return
@@ -227,6 +230,16 @@ func (n *inputNetwork) readConfig() {
 		n.add(NetworkUsesMultus, at, n.doc.within(config, i), "it names %s", multusFile)
 	}
 	n.owned(NetworkOwned)
+}
+
+// checkKeys reports a key that the network has twice. pool is the path at which the object names its pool.
+func (n *inputNetwork) checkKeys(pool Path) {
+	annotations := pool[:len(pool)-1]
+	n.checkTwice(append(n.object.namePaths(), n.object.path.Child("spec", "config"), pool,
+		annotations.Child(attachment.NodeSelectorAnnotation), annotations.Child(attachment.DeviceFromAnnotation))...)
+	if n.has(NotEditable) {
+		n.blocked = reason.Errorf(reason.NetworkInvalid, "network %s has a key twice", n.ref)
+	}
 }
 
 // addBlocked reports why the configuration of the network cannot be used.

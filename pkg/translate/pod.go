@@ -91,6 +91,10 @@ func (r *request) plan() plan {
 		return out
 	}
 	out.attaches = true
+	if r.pod.boundTo() != "" {
+		out.edits = r.edits(nil, matcher)
+		return out
+	}
 	queue := r.pod.queue()
 	templates, err := r.templates(devices, queue != "")
 	if err == nil && queue == "" && r.ofQueue() {
@@ -152,8 +156,13 @@ func (r *request) edits(templates []*resourceapi.ResourceClaimTemplate, matcher 
 	}
 	r.checkLeftOver(len(names))
 	r.checkTypes()
-	edits, earlier := r.claimReferences(names)
-	edits = slices.Concat(edits, podInfoEdits(r.pod, r.env.options, matcher.references), nodeSelector{r}.edits())
+	var edits []Edit
+	var earlier []string
+	alone := r.pod.boundTo() != ""
+	if !alone {
+		edits, earlier = r.claimReferences(names)
+		edits = slices.Concat(edits, podInfoEdits(r.pod, r.env.options, matcher.references), nodeSelector{r}.edits())
+	}
 	if r.blocks() {
 		return nil
 	}
@@ -164,7 +173,7 @@ func (r *request) edits(templates []*resourceapi.ResourceClaimTemplate, matcher 
 		matcher.checkMatchedBefore(earlier)
 	}
 	switch {
-	case r.env.options.DropAnnotation && !r.keepsAnnotation():
+	case r.env.options.DropAnnotation && !alone && !r.keepsAnnotation():
 		edits = append(edits, r.dropAnnotation())
 	case r.env.options.BesideMultus && r.pod.networksKey() == attachment.NetworksAnnotation:
 		r.checkMove()

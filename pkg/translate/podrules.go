@@ -42,9 +42,23 @@ func (r podRules) checkPod() {
 	if n := get(r.pod.template, "spec", "hostNetwork"); str(n) == "true" {
 		r.add(HostNetwork, at.Child("hostNetwork"), r.doc.at(n), "the annotation has no effect, and the conversion adds no claim")
 	}
+	if node := r.pod.boundTo(); node != "" {
+		r.add(NodeNamed, at.Child("nodeName"), r.doc.at(get(r.pod.template, "spec", "nodeName")), "node %s attaches its networks by the annotation, without a claim", node)
+	}
 	r.checkRuntime()
 	r.checkStatic()
 	r.checkPlaces()
+}
+
+// NodeNamedRemedy is the remedy for a pod that names its node and needs a claim; it takes the node.
+const NodeNamedRemedy = "the scheduler, which allocates claims, ignores pods that have a node: remove it and use nodeSelector kubernetes.io/hostname: %s"
+
+// boundTo returns the node that the pod names, or "": the scheduler never allocates a claim for such a pod.
+func (p pod) boundTo() string {
+	if str(get(p.template, "spec", "hostNetwork")) == "true" {
+		return "" // it has no networks
+	}
+	return str(get(p.template, "spec", "nodeName"))
 }
 
 // podFields are fields of a pod's spec that change what the rules say about the pod.
@@ -90,6 +104,12 @@ func (r podRules) checkNetworks() {
 		}
 		seen[s.Network] = true
 		n, found := r.network(s.Network)
+		if node := r.pod.boundTo(); node != "" && found && n.blocked == nil && n.claimedAlone == nil && n.resourceName != "" {
+			if !r.env.defined[n.resourceName] && r.env.options.TakenAlone(n.resourceName, r.pod.requests(n.resourceName)) {
+				continue
+			}
+			r.add(NodeNamedClaim, path, r.place(i), "%s draws from pool %s: "+NodeNamedRemedy, s.Network, n.resourceName, node)
+		}
 		code, message := r.env.obstacle(s.Network, n, found)
 		switch {
 		case code == NetworkNotInInput && mayDraw() != "":

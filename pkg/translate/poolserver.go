@@ -47,6 +47,20 @@ func (e *environment) poolFacts(pool string) PoolFacts {
 	return e.options.PoolServer(pool)
 }
 
+// TakenAlone reports whether a pod without a claim gets a device of a pool: it requests the resource, and no DRA driver
+// serves the pool, so that a device plugin may. The kubelet then gives the pod its devices without the scheduler, and
+// the node attaches them.
+func (o Options) TakenAlone(pool string, requested bool) bool {
+	if !requested || !o.Pools {
+		return requested
+	}
+	if o.PoolServer == nil {
+		return false
+	}
+	server := o.PoolServer(pool).Server
+	return server == PoolOfPlugin || server == PoolOfNobody
+}
+
 // The ConfigMaps that define pools: those that nadra-node reads by default.
 const (
 	sriovConfig, rdmaConfig = "sriovdp-config", "rdma-devices"

@@ -97,7 +97,7 @@ var rules = []Rule{
 	},
 	{
 		NamespaceAssumed, Info, "The namespace was assumed",
-		"Neither the object nor its networks state a namespace.",
+		"Neither the object nor its networks state a namespace, or a network states none.",
 		"The names of networks and of their classes contain the namespace, so the given namespace was assumed, or \"default\".",
 		"State metadata.namespace, or give the namespace to which the manifests will be applied with -n.",
 	},
@@ -235,7 +235,7 @@ var rules = []Rule{
 	},
 	{
 		NotYAML, Warning, "A document is not valid YAML",
-		"The document cannot be parsed at the given line.",
+		"The document cannot be parsed at the given line. It is information if its text mentions no networks, as the settings of an editor do not.",
 		"The conversion left the document as it is and read nothing in it, so its workloads are not judged.",
 		"Correct the document.",
 	},
@@ -247,9 +247,9 @@ var rules = []Rule{
 	},
 	{
 		NotEditable, Blocker, "The document could not be edited",
-		"The edited text would not parse as the edited document.",
-		"The conversion left the document as it is instead of rewriting it without comments and layout. Duplicate keys are a usual cause.",
-		"Write the document in a simpler form.",
+		"The edited text would not parse as the edited document, or a key that the conversion reads is given twice.",
+		"The conversion left the document as it is instead of rewriting it without comments and layout. Of a key that is given twice, kubectl takes the last value.",
+		"Remove one of two equal keys, or write the document in a simpler form.",
 	},
 	{
 		TemplateChanged, Blocker, "A template of that name has another content",
@@ -282,10 +282,10 @@ var rules = []Rule{
 		"Remove the DeviceClass from the manifests and convert again. In a cluster, nadra's controller corrects the classes that it has created.",
 	},
 	{
-		KustomizationAlters, Blocker, "A kustomization changes names or namespaces",
-		"A kustomization or a component of the input, or an object of Flux or Argo CD, sets namePrefix, nameSuffix or transformers, or sets namespaces by patches or replacements. Or several of them give the file different namespaces, or one gives it a namespace that the input does not show.",
-		"The names of classes and templates contain the names and namespaces of networks. Converted from this file, they would not fit what the kustomization builds.",
-		"Convert what the kustomization builds: kubectl nadra convert -k FOLDER --output-dir OVERLAY.",
+		KustomizationAlters, Blocker, "A kustomization changes what the conversion goes by",
+		"A kustomization or a component of the input, or an object of Flux or Argo CD, sets namePrefix, nameSuffix or transformers, or sets namespaces by patches or replacements. Or several of them give the file different namespaces, or one gives it a namespace that the input does not show. Or one changes the networks annotation of pods, adds a container or replaces what the conversion edits; or several of them combine files with the same claim so that none could have its template once.",
+		"The names of classes and templates contain the names and namespaces of networks. Converted from this file, they, or the claims of pods, would not fit what the kustomization builds.",
+		"Convert what the kustomization builds: kubectl nadra convert -k FOLDER --output-dir OVERLAY. What an object of Flux or Argo CD changes itself, only flux build kustomization or argocd app manifests shows: convert what they print, or leave the pods to the webhook.",
 	},
 	{
 		NetworkOfOperator, Info, "A network operator makes the network",
@@ -460,5 +460,17 @@ var rules = []Rule{
 		"The annotation of a pod template has ips or mac, or the network's IPAM plugin static has addresses, and the workload has several pods: by replicas or parallelism, or because it is a DaemonSet.",
 		"Each pod gets the address, with Multus, too. Two pods with one IP address on one network lose packets without an error; a second pod with the same MAC address does not start on a node that has the first.",
 		"Let an IPAM plugin such as whereabouts give the addresses, or make a workload of one pod for each address. Nothing needs to be done if the pods' networks are not connected, such as bridges of one node each.",
+	},
+	{
+		NodeNamed, Warning, "The pod is attached without a claim",
+		"spec.nodeName names the pod's node.",
+		"The scheduler allocates claims, and it ignores pods that have a node: a claim would never be allocated, so that the conversion adds none. A node of nadra attaches the networks by the annotation; nothing checks that it has them, or counts their addresses.",
+		"Nothing needs to be done if the node has the networks. Otherwise remove nodeName and use a nodeSelector.",
+	},
+	{
+		NodeNamedClaim, Blocker, "The pod names its node and needs a device",
+		"spec.nodeName names the pod's node, and a network draws from a resource pool.",
+		"The scheduler allocates a device of a pool for a claim alone, and it ignores pods that have a node.",
+		"Remove nodeName and use a nodeSelector, such as kubernetes.io/hostname.",
 	},
 }

@@ -30,23 +30,53 @@ func (e *environment) placeTemplate(key, file string) {
 	e.places[key] = append(e.places[key], e.units.places(file)...)
 }
 
-// hasTemplate reports whether a template is there wherever a file is applied. A folder includes the folders
-// inside of it.
-func (e *environment) hasTemplate(key, file string) bool {
-	if e.templates[key] == nil {
-		namespace, name, _ := strings.Cut(key, "/")
-		if e.template(namespace, name) != nil {
-			return true // the lookup has found it
+// placement is a template, by namespace/name, that is created beside a file.
+type placement struct{ key, file string }
+
+// placeTemplates decides beside which of the files that need a template it is created, so that whatever is applied has it
+// once. Files of many kustomizations come first. It records files for which there is no such place, and reports whether
+// there are any: one kustomization has the template from another file, and the next has not.
+func (e *environment) placeTemplates(files []File, outcomes []fileResult) (placed map[placement]bool, clashing bool) {
+	placed = map[placement]bool{}
+	var order []int
+	for i := range outcomes {
+		order = append(order, i)
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return len(e.units.places(files[b].Name)) - len(e.units.places(files[a].Name)) })
+	for _, i := range order {
+		for _, t := range outcomes[i].templates {
+			here := placement{t.object.Namespace + "/" + t.object.Name, files[i].Name}
+			switch have, of := e.haveTemplate(here); have {
+			case of:
+			case 0:
+				placed[here] = true
+				e.placeTemplate(here.key, here.file)
+			default:
+				e.units.clashing[slashed(here.file)], clashing = true, true
+			}
 		}
 	}
-	for _, place := range e.units.places(file) {
-		if !slices.ContainsFunc(e.places[key], func(has string) bool {
+	return placed, clashing
+}
+
+// haveTemplate returns how many of the places where a file is applied have a template. A folder includes the folders
+// inside of it.
+func (e *environment) haveTemplate(p placement) (have, of int) {
+	places := e.units.places(p.file)
+	if e.templates[p.key] == nil {
+		namespace, name, _ := strings.Cut(p.key, "/")
+		if e.template(namespace, name) != nil {
+			return len(places), len(places) // the lookup has found it
+		}
+	}
+	for _, place := range places {
+		if slices.ContainsFunc(e.places[p.key], func(has string) bool {
 			return has == everywhere || has == place || has == "folder ." || strings.HasPrefix(place, has+"/")
 		}) {
-			return false
+			have++
 		}
 	}
-	return true
+	return have, len(places)
 }
 
 // templateSpec decodes the spec of a manifest. It returns an empty spec if it is invalid.

@@ -159,6 +159,9 @@ var mentions = regexp.MustCompile(strings.Join([]string{
 	`\bmultus["']?\s*:\s*\{?\s*["']?(networkName|default)\b`,
 }, "|"))
 
+// MentionsNetworks reports whether a text mentions networks, whatever its form is.
+func MentionsNetworks(text []byte) bool { return mentions.Match(text) }
+
 // otherNetworkKinds are kinds of which controllers make networks whose names, or namespaces, are not known from one object,
 // or pods with networks.
 var otherNetworkKinds = []string{"ClusterUserDefinedNetwork", "MultiNicNetwork", "SpiderMultusConfig", "UserDefinedNetwork", "VpcNatGateway"}
@@ -281,7 +284,7 @@ func (out *fileResult) unrenderList(d *document, u units) {
 	if !strings.HasSuffix(str(get(d.Root, "kind")), "List") || get(d.Root, "items") == nil {
 		return
 	}
-	judged := map[*yaml.Node]bool{}
+	judged := map[*yaml.Node]bool{get(d.Root, "kind"): true}
 	for _, item := range items(get(d.Root, "items")) {
 		if item = yamledit.Resolved(item); isMapping(item) {
 			judged[item] = true
@@ -341,7 +344,7 @@ func (u units) way(unit ObjectRef) string {
 	case unitValues:
 		return fmt.Sprintf("if it has values of a chart, helm template CHART -f %s | kubectl nadra scan -f -", unit.Name)
 	case unitPatch:
-		return fmt.Sprintf("kubectl nadra scan -k %s", u.patches[unit.Name])
+		return u.scan(u.patches[unit.Name])
 	case unitTemplate:
 		return "render it, and scan what it becomes (kubectl nadra scan -f -)"
 	case unitDocument:
@@ -351,7 +354,16 @@ func (u units) way(unit ObjectRef) string {
 		return way
 	}
 	if unit.APIVersion == "" {
-		return fmt.Sprintf("kubectl nadra scan -k %s", path.Dir(unit.Name))
+		return u.scan(path.Dir(unit.Name))
 	}
 	return "scan what is made of it in the cluster (kubectl nadra scan -n NAMESPACE)"
+}
+
+// scan returns the command that scans what a kustomization builds: of a component, the kustomizations that include it.
+func (u units) scan(folder string) string {
+	use := "-k " + folder
+	if one := u.byFolder[folder]; one != nil && one.component {
+		use = cmp.Or(strings.Join(u.uses[folder], ", or "), "-k with a kustomization that includes it")
+	}
+	return "kubectl nadra scan " + use
 }

@@ -3,8 +3,10 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"sigs.k8s.io/yaml"
@@ -79,10 +81,20 @@ func relativeFolder(folder, base string) (string, error) {
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("writing the overlay: %w", err)
-	case rel == ".":
-		return "", fmt.Errorf("writing the overlay: %s is the kustomization itself: choose another directory", folder)
+	}
+	// kustomize builds no kustomization in which one of its own folders above it is a resource.
+	if down, err := filepath.Rel(canonical(to), canonicalAbove(from)); err == nil && filepath.IsLocal(down) {
+		return "", fmt.Errorf("writing the overlay: %s is the kustomization's own directory, or in it: choose another directory", folder)
 	}
 	return filepath.ToSlash(rel), nil
+}
+
+// canonicalAbove returns the canonical path of a folder that may not exist yet.
+func canonicalAbove(folder string) string {
+	if _, err := os.Stat(folder); err == nil || folder == filepath.Dir(folder) {
+		return canonical(folder)
+	}
+	return filepath.Join(canonicalAbove(filepath.Dir(folder)), filepath.Base(folder))
 }
 
 // ambiguous reports whether only the namespace distinguishes a workload from another one.
@@ -114,9 +126,9 @@ func patchFor(w translate.Verdict) overlayPatch {
 	}
 }
 
-// patchText returns the workload's JSON Patch, as YAML.
+// patchText returns the workload's JSON Patch, as YAML. It fails if another container has the place of one that it edits.
 func patchText(w translate.Verdict) ([]byte, error) {
-	text, err := json.Marshal(w.Edits)
+	text, err := json.Marshal(slices.Concat(w.Tests, w.Edits))
 	if err != nil {
 		return nil, fmt.Errorf("writing the patch of %s: %w", w.Object, err)
 	}

@@ -3,8 +3,11 @@ package cli
 import (
 	"fmt"
 	"io"
+	"os"
 	"sync"
 	"time"
+
+	"golang.org/x/term"
 )
 
 // progressAfter is the time before the first line of progress, and between lines.
@@ -21,7 +24,7 @@ type progress struct {
 	text string
 }
 
-// newProgress starts the printing, unless quiet is true.
+// newProgress starts the printing, unless quiet is true. Each text is printed once where nobody watches it.
 func newProgress(w io.Writer, quiet bool) *progress {
 	p := &progress{w: w, quiet: quiet, done: make(chan struct{})}
 	p.group.Go(p.run)
@@ -30,6 +33,8 @@ func newProgress(w io.Writer, quiet bool) *progress {
 
 // run prints the text from time to time.
 func (p *progress) run() {
+	file, isFile := p.w.(*os.File)
+	watched, printed := isFile && term.IsTerminal(int(file.Fd())), ""
 	ticker := time.NewTicker(progressAfter)
 	defer ticker.Stop()
 	for {
@@ -40,7 +45,8 @@ func (p *progress) run() {
 			p.mu.Lock()
 			text := p.text
 			p.mu.Unlock()
-			if text != "" && !p.quiet {
+			if text != "" && !p.quiet && (watched || text != printed) {
+				printed = text
 				_, _ = fmt.Fprintln(p.w, text+" …")
 			}
 		}

@@ -19,7 +19,7 @@ func (c *clocked) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// The first line comes after a second, then one each second, and none after the end.
+// The first line comes after a second, then one for each text, since it is no terminal, and none after the end.
 func TestProgress(t *testing.T) {
 	for quiet, want := range map[bool][]string{
 		false: {"1s Reading 1 …\n", "2s Reading 2 …\n"},
@@ -31,7 +31,7 @@ func TestProgress(t *testing.T) {
 			p.say("Reading %d", 1)
 			time.Sleep(progressAfter + time.Millisecond)
 			p.say("Reading %d", 2)
-			time.Sleep(progressAfter)
+			time.Sleep(3 * progressAfter)
 			p.stop()
 			time.Sleep(10 * progressAfter)
 			if !slices.Equal(out.lines, want) {

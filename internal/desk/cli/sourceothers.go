@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"io/fs"
 	"os"
 	"path"
@@ -9,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
 // others looks for networks in files of a folder that kubectl does not read, such as templates.
@@ -26,7 +25,7 @@ const (
 // extension after them.
 var otherForms = []string{".tf", ".tftpl", ".hcl", ".jsonnet", ".libsonnet", ".cue", ".j2", ".jinja2", ".tmpl", ".gotmpl", ".tpl", ".erb", ".mustache", ".pkl", ".k"}
 
-// nameNetworks reports whether a file that is not read has the annotation for networks.
+// nameNetworks reports whether a file that is not read mentions networks.
 func (o *others) nameNetworks(root *os.Root, rel string, entry fs.DirEntry) bool {
 	name := strings.ToLower(path.Base(rel)) + "."
 	source := slices.ContainsFunc(slices.Concat(extensions, otherForms), func(e string) bool { return strings.Contains(name, e+".") })
@@ -40,7 +39,7 @@ func (o *others) nameNetworks(root *os.Root, rel string, entry fs.DirEntry) bool
 		return false
 	}
 	o.bytes += len(text)
-	if !bytes.Contains(text, []byte(attachment.NetworksAnnotation)) && !bytes.Contains(text, []byte(attachment.OwnNetworksAnnotation)) {
+	if !translate.MentionsNetworks(text) {
 		return false
 	}
 	o.found++
