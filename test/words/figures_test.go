@@ -19,7 +19,7 @@ import (
 var budget = []struct {
 	of   string
 	most int
-}{{lines, 76_580}, {tokens, 454_200}, {packages, 55}, {exported, 1_992}}
+}{{lines, 77_400}, {tokens, 460_400}, {packages, 55}, {exported, 2_005}}
 
 // The weights of the product. Tokens are those of the Go language, without comments, so that neither long lines nor
 // short comments make it lighter.
