@@ -17,8 +17,8 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// decided decides about a pod of nadra with as many containers.
-func decided(t *testing.T, containers int, l Lookups, change func(*corev1.Pod)) Decision {
+// decisionOn decides about a pod of nadra with as many containers.
+func decisionOn(t *testing.T, containers int, l Lookups, change func(*corev1.Pod)) Decision {
 	t.Helper()
 	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}}
 	for i := range containers {
@@ -74,10 +74,10 @@ func TestPodBeyondALimit(t *testing.T) {
 		// beyond is the outcome beyond the limit.
 		beyond Outcome
 	}{
-		"containers":               {v1alpha1.MaxContainers, func(n int) Decision { return decided(t, n, Lookups{}, asking) }, Refused},
-		"containers, no networks":  {v1alpha1.MaxContainers, func(n int) Decision { return decided(t, n, large(9999), claims) }, Untouched},
-		"terms of Multus' pod":     {v1alpha1.MaxEdits, func(n int) Decision { return decided(t, 1, Lookups{}, terms(n)) }, Refused},
-		"parameters of a template": {v1alpha1.MaxClaimConfigs, func(n int) Decision { return decided(t, 1, large(n), claims) }, Refused},
+		"containers":               {v1alpha1.MaxContainers, func(n int) Decision { return decisionOn(t, n, Lookups{}, asking) }, Refused},
+		"containers, no networks":  {v1alpha1.MaxContainers, func(n int) Decision { return decisionOn(t, n, large(9999), claims) }, Untouched},
+		"terms of Multus' pod":     {v1alpha1.MaxEdits, func(n int) Decision { return decisionOn(t, 1, Lookups{}, terms(n)) }, Refused},
+		"parameters of a template": {v1alpha1.MaxClaimConfigs, func(n int) Decision { return decisionOn(t, 1, large(n), claims) }, Refused},
 	} {
 		for n, want := range map[int]bool{c.limit: false, c.limit + 1: true} {
 			d := c.of(n)
@@ -93,7 +93,7 @@ func TestPodBeyondALimit(t *testing.T) {
 func TestCopyWithManyReferences(t *testing.T) {
 	name, other := "nadra-web-0123456789", "gpu"
 	made := &resourceapi.ResourceClaimTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, Labels: map[string]string{v1alpha1.ManagedByLabel: v1alpha1.Controller}}}
-	d := decided(t, 3, templates(map[string]*resourceapi.ResourceClaimTemplate{name: made}), func(pod *corev1.Pod) {
+	d := decisionOn(t, 3, templates(map[string]*resourceapi.ResourceClaimTemplate{name: made}), func(pod *corev1.Pod) {
 		pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "a", ResourceClaimTemplateName: &name}, {Name: "b", ResourceClaimTemplateName: &other}}
 		pod.Spec.Containers[0].Resources.Claims = slices.Repeat([]corev1.ResourceClaim{{Name: "a"}}, 100)
 		pod.Spec.Containers[1].Resources.Claims = append(slices.Repeat([]corev1.ResourceClaim{{Name: "a"}}, 100), corev1.ResourceClaim{Name: "b", Request: "r"})
@@ -114,7 +114,7 @@ func TestCopyWithManyReferences(t *testing.T) {
 func TestLookupsOnce(t *testing.T) {
 	read := 0
 	l := Lookups{Template: func(string, string) *resourceapi.ResourceClaimTemplate { read++; return nil }}
-	decided(t, 1, l, func(pod *corev1.Pod) {
+	decisionOn(t, 1, l, func(pod *corev1.Pod) {
 		name := "t"
 		pod.Annotations = map[string]string{attachment.NetworksAnnotation: "lan"}
 		pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "a", ResourceClaimTemplateName: &name}}

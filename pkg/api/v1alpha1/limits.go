@@ -27,7 +27,7 @@ const (
 
 	// MaxContainers is the number of containers and init containers of a pod whose networks nadra attaches.
 	//
-	// Each container refers to each claim, which is a change of the pod at its admission. Public pods have fewer than 30.
+	// Each container refers to each claim, which is a change of the pod at its admission. Public pods have 5 at most.
 	MaxContainers = 256
 
 	// MaxEdits is the number of changes that nadra makes to a pod at its admission.
