@@ -10,7 +10,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/nadra-dev/nadra/pkg/admission"
-	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
 
 // Decider decides about pods: for the webhook before they exist, and for the controller, which creates
@@ -32,9 +31,6 @@ func (d *Decider) decide(ctx context.Context, manifest []byte, namespace string,
 	look := l.admission()
 	if server != nil {
 		look.PoolServer = server
-	}
-	if ctx.Err() != nil {
-		return admission.Decision{}, reason.Errorf(reason.ObjectNotRead, "deciding about a pod: %w", context.Cause(ctx))
 	}
 	decision := admission.Pod(manifest, namespace, d.options, look)
 	return decision, l.err

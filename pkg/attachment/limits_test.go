@@ -318,3 +318,32 @@ func TestClaimCost(t *testing.T) {
 		t.Errorf("one device takes %v allocations, and 32 devices of the same request %v", one, many)
 	}
 }
+
+// TestConvertedAnnotation checks that the claim of a converted annotation is within the limit of a claim's parameters: one
+// with as many port mappings and arguments as fit, which take more bytes in a claim.
+func TestConvertedAnnotation(t *testing.T) {
+	var elements []string
+	for range 6 {
+		elements = append(elements, `{"name":"a","portMappings":`+list(v1alpha1.MaxPortMappings, `{"hostPort":1,"containerPort":1}`)+`}`)
+	}
+	for range 3 {
+		elements = append(elements, `{"name":"a","cni-args":{"k":"`+strings.Repeat("<", 1600)+`"}}`)
+	}
+	annotation := "[" + strings.Join(elements, ",") + "]"
+	selections, err := ParseSelections(annotation, "shop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec, err := ClaimSpec(selections)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bytes := 0
+	for _, c := range spec.Devices.Config {
+		bytes += len(c.Opaque.Parameters.Raw)
+	}
+	t.Logf("an annotation of %d bytes is a claim with %d bytes of parameters", len(annotation), bytes)
+	if err := CheckConfigs(spec); err != nil {
+		t.Errorf("an annotation of %d bytes: %v", len(annotation), err)
+	}
+}

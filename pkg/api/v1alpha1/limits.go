@@ -39,7 +39,7 @@ const (
 	// MaxClaimConfigs is the number of bytes of a claim's parameters for nadra, each counted for every request and
 	// alternative that it is for.
 	//
-	// The parameters of each request are merged. Those of a converted annotation of 32 KiB take less than half, and
+	// The parameters of each request are merged. Those of the largest annotation, converted, take less than 80 KiB, and
 	// 4 KiB remain for each of 32 requests.
 	MaxClaimConfigs = 128 << 10
 
