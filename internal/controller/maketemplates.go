@@ -71,10 +71,10 @@ var deleted = predicate.Funcs{
 	UpdateFunc: func(event.UpdateEvent) bool { return false },
 }
 
-// waits reports whether a pod may still need its templates.
+// waits reports whether a pod may still need its templates. Admission makes none for a pod with too many claims.
 func waits(o client.Object) bool {
 	pod, ok := o.(*corev1.Pod)
-	return ok && pod.Spec.NodeName == "" && pod.DeletionTimestamp.IsZero() && len(translate.TemplatesOf(&pod.Spec)) > 0
+	return ok && pod.Spec.NodeName == "" && pod.DeletionTimestamp.IsZero() && len(pod.Spec.ResourceClaims) <= v1alpha1.MaxPodClaims && len(translate.TemplatesOf(&pod.Spec)) > 0
 }
 
 // podsOf returns the pods that refer to a template.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -439,6 +440,10 @@ func TestSlimPod(t *testing.T) {
 	}
 	if cachedAttacher(kept) != attachment.OfNadra {
 		t.Errorf("the slim pod is attached by %q", cachedAttacher(kept))
+	}
+	kept.Spec.ResourceClaims = slices.Repeat(kept.Spec.ResourceClaims[:1], v1alpha1.MaxPodClaims+1)
+	if waits(kept) {
+		t.Error("a pod with more claims than admission looks at waits for templates")
 	}
 	if kept.Annotations != nil || kept.Spec.Containers != nil {
 		t.Error("the slim pod has annotations or containers")

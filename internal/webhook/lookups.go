@@ -28,6 +28,9 @@ const (
 	// such objects: callers choose their names.
 	missingFor = time.Second
 	maxMissing = 10_000
+	// maxMissed is the number of missing objects that one request may name. A template has room for the names of 256
+	// classes.
+	maxMissed = v1alpha1.MaxNetworks + 2*v1alpha1.MaxPodClaims
 	// maxName is the length of the longest name that the API server admits. Pods are not validated yet.
 	maxName = 253
 )
@@ -104,7 +107,9 @@ type lookups struct {
 	servers map[string]admission.PoolFacts
 	// labelled has the labels of objects that this request has read, by kind and name.
 	labelled map[string]map[string]string
-	err      error
+	// missed has the objects that do not exist.
+	missed map[string]bool
+	err    error
 }
 
 // admission returns the lookups for pkg/admission.
@@ -118,15 +123,37 @@ func (l *lookups) admission() admission.Lookups {
 	}
 }
 
-// get reads an object. It reads nothing more when the caller of the webhook has left.
+// get reads an object. It reads nothing more when the request is over.
 func (l *lookups) get(kind, namespace, name string, into client.Object) bool {
-	if l.ctx.Err() != nil {
-		l.err = reason.Errorf(reason.ObjectNotRead, "reading %s %s: %w", kind, name, context.Cause(l.ctx))
+	return l.read(l.reader.get, kind, namespace, name, into)
+}
+
+func (l *lookups) read(get func(context.Context, string, string, string, client.Object) (bool, error), kind, namespace, name string, into client.Object) bool {
+	if l.over(kind, name) {
 		return false
 	}
-	found, err := l.reader.get(l.ctx, kind, namespace, name, into)
+	found, err := get(l.ctx, kind, namespace, name, into)
 	l.err = errors.Join(l.err, err)
+	if !found {
+		if l.missed == nil {
+			l.missed = map[string]bool{}
+		}
+		l.missed[kind+" "+namespace+"/"+name] = true
+	}
 	return found
+}
+
+// over reports whether the caller of the webhook has left, or the request names too many missing objects.
+func (l *lookups) over(kind, name string) bool {
+	switch {
+	case l.ctx.Err() != nil:
+		l.err = reason.Errorf(reason.ObjectNotRead, "reading %s %s: %w", kind, name, context.Cause(l.ctx))
+	case len(l.missed) >= maxMissed:
+		l.err = v1alpha1.CheckSize("the pod, with its claims,", len(l.missed)+1, maxMissed, "references to missing objects", "correct the names of networks and DeviceClasses")
+	default:
+		return false
+	}
+	return true
 }
 
 func (l *lookups) network(ref attachment.NetworkRef) *nadv1.NetworkAttachmentDefinition {
@@ -148,6 +175,9 @@ func (l *lookups) template(namespace, name string) *resourceapi.ResourceClaimTem
 		}
 		return t
 	}
+	if l.over("ResourceClaimTemplate", name) {
+		return nil
+	}
 	err := l.reader.cached.Get(l.ctx, key, t)
 	if !isMissing(err) {
 		l.err = errors.Join(l.err, named("ResourceClaimTemplate", key, err))
@@ -161,9 +191,7 @@ func (l *lookups) template(namespace, name string) *resourceapi.ResourceClaimTem
 // claim reads a claim from the API server. Few pods name a claim, and the cache has none.
 func (l *lookups) claim(namespace, name string) *resourceapi.ResourceClaim {
 	c := &resourceapi.ResourceClaim{}
-	found, err := l.reader.getLive(l.ctx, "ResourceClaim", namespace, name, c)
-	l.err = errors.Join(l.err, err)
-	if !found {
+	if !l.read(l.reader.getLive, "ResourceClaim", namespace, name, c) {
 		return nil
 	}
 	return c

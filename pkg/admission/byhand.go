@@ -48,7 +48,7 @@ func networkClaimsOf(pod *corev1.Pod, namespace string, l Lookups, wanted func(c
 			continue
 		}
 		requests := attachment.RequestsOfClaim(*spec, namespace, l.Class)
-		if len(requests.Names) > 0 {
+		if len(requests.Names) > 0 || requests.Err != nil {
 			out = append(out, handClaim{index: i, name: c.Name, source: source, requests: requests})
 		}
 	}
@@ -145,8 +145,13 @@ func annotate(pod *corev1.Pod, values map[string]string) []translate.Edit {
 }
 
 // references returns the edits by which containers refer to the claims. It skips containers that
-// refer to a request for a network, because the gate holds them.
+// refer to a request for a network, because the gate holds them. It refuses claims beyond a limit.
 func (a admitted) references() (edits []translate.Edit, err error) {
+	for _, c := range a.hand {
+		if c.requests.Err != nil {
+			return nil, fmt.Errorf("reading %s: %w", c, c.requests.Err)
+		}
+	}
 	eachContainer(a.pod, func(at translate.Path, c corev1.Container) {
 		if len(a.hand) == 0 || slices.ContainsFunc(c.Resources.Claims, a.gates) {
 			return

@@ -86,8 +86,9 @@ func ofAdmission(c corev1.PodResourceClaim, namespace string, l Lookups) bool {
 	return t != nil && translate.Collectable(t)
 }
 
-// dropClaims returns the edits that remove a pod's claims of a conversion, and all references to them. An
-// edit moves the entries behind its own, so the last entry comes first.
+// dropClaims returns the edits that remove a pod's claims of a conversion, and all references to them: one edit for each
+// container, because a container may have as many references as fit into an object. An edit moves the entries behind its
+// own, so the last entry comes first.
 func dropClaims(pod *corev1.Pod) (edits []translate.Edit) {
 	dropped := map[string]bool{}
 	spec := translate.Path{"spec"}
@@ -98,10 +99,13 @@ func dropClaims(pod *corev1.Pod) (edits []translate.Edit) {
 		}
 	}
 	eachContainer(pod, func(at translate.Path, c corev1.Container) {
-		for i, r := range slices.Backward(c.Resources.Claims) {
-			if dropped[r.Name] {
-				edits = append(edits, translate.Edit{Op: translate.Remove, Path: at.Child("resources", "claims").Index(i)})
-			}
+		kept := slices.DeleteFunc(slices.Clone(c.Resources.Claims), func(r corev1.ResourceClaim) bool { return dropped[r.Name] })
+		switch at = at.Child("resources", "claims"); {
+		case len(kept) == len(c.Resources.Claims):
+		case len(kept) == 0:
+			edits = append(edits, translate.Edit{Op: translate.Remove, Path: at})
+		default:
+			edits = append(edits, translate.Edit{Op: translate.Replace, Path: at, Value: kept})
 		}
 	})
 	return edits

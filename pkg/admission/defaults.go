@@ -69,7 +69,7 @@ func (a admitted) withDefaults() Decision {
 
 // prepended decides about a pod that gets default networks.
 func (a admitted) prepended(given defaultNetworks) Decision {
-	server, err := Serves(a.pod, a.namespace, a.options, a.lookups)
+	server, err := a.serves()
 	if err != nil {
 		return refused(err)
 	}

@@ -31,6 +31,12 @@ type Server struct {
 // kinds of nodes. The pod's own label is a requirement: Serves returns an error if the node
 // contradicts it.
 func Serves(pod *corev1.Pod, namespace string, o Options, l Lookups) (Server, error) {
+	return admitted{pod: pod, namespace: namespace, options: o, lookups: l, hand: handClaimsOf(pod, namespace, l)}.serves()
+}
+
+// serves returns what serves the pod.
+func (a admitted) serves() (Server, error) {
+	pod, namespace, o, l := a.pod, a.namespace, a.options, a.lookups
 	own, err := ownerLabel("pod", pod.Labels)
 	if err != nil {
 		return Server{}, err
@@ -47,7 +53,7 @@ func Serves(pod *corev1.Pod, namespace string, o Options, l Lookups) (Server, er
 	if own != "" {
 		return Server{Owner: own, By: "its label " + v1alpha1.OwnerLabel, Labelled: true}, nil
 	}
-	if c, found := claimOf(pod, handClaimsOf(pod, namespace, l)); found {
+	if c, found := claimOf(pod, a.hand); found {
 		return Server{Owner: v1alpha1.OwnerNadra, By: c}, nil
 	}
 	if l.NamespaceLabels != nil {

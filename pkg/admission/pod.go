@@ -104,14 +104,26 @@ func Pod(manifest []byte, namespace string, o Options, l Lookups) Decision {
 	case pod.Spec.HostNetwork:
 		return Decision{Outcome: Untouched, Warnings: []string{warning(translate.HostNetwork, "")}}
 	}
-	if claims := len(pod.Spec.ResourceClaims); claims > v1alpha1.MaxPodClaims {
+	if err := checkPod(pod); err != nil {
 		if !asks(pod, o) {
 			return Decision{Outcome: Untouched}
 		}
-		return refused(v1alpha1.CheckSize("spec.resourceClaims", claims, v1alpha1.MaxPodClaims, "entries", "remove some of them, or the networks annotation"))
+		return refused(err)
 	}
 	a := admitted{pod: pod, manifest: manifest, namespace: namespace, options: o, lookups: l, hand: handClaimsOf(pod, namespace, l)}
-	return a.withDefaults()
+	d := a.withDefaults()
+	if err := v1alpha1.CheckSize("the pod", len(d.Edits), v1alpha1.MaxEdits, "changes to make", "remove containers, references to claims or terms of its affinity"); err != nil {
+		return refused(err)
+	}
+	return d
+}
+
+// checkPod returns an error if a pod has too many claims or containers.
+func checkPod(pod *corev1.Pod) error {
+	if err := v1alpha1.CheckSize("spec.resourceClaims", len(pod.Spec.ResourceClaims), v1alpha1.MaxPodClaims, "entries", "remove some of them, or the networks annotation"); err != nil {
+		return err
+	}
+	return v1alpha1.CheckSize("the pod", len(pod.Spec.InitContainers)+len(pod.Spec.Containers), v1alpha1.MaxContainers, "containers and init containers", "remove some of them, or the networks annotation")
 }
 
 // decide decides about a pod by its claims and annotations.
@@ -126,7 +138,7 @@ func (a admitted) decide() Decision {
 	if !asks(a.pod, a.options) {
 		return a.claimsAlone()
 	}
-	server, err := Serves(a.pod, a.namespace, a.options, a.lookups)
+	server, err := a.serves()
 	if err != nil {
 		return refused(err)
 	}

@@ -51,6 +51,9 @@ type validator struct {
 func (v validator) claim(spec resourceapi.ResourceClaimSpec, path *field.Path) field.ErrorList {
 	requests := requestsOf(spec)
 	devices := path.Child("devices")
+	if err := attachment.CheckConfigs(spec); err != nil {
+		return tooLong(devices.Child("config"), err)
+	}
 	var errs field.ErrorList
 	for _, r := range requests {
 		errs = append(errs, v.request(r, devices.Child("requests"))...)
@@ -147,7 +150,7 @@ func ours(c resourceapi.DeviceConfiguration, path *field.Path) (config *v1alpha1
 	}
 	config, err := v1alpha1.Decode(c.Opaque.Parameters.Raw)
 	if reason.Of(err) == reason.LimitExceeded {
-		return nil, false, field.ErrorList{{Type: field.ErrorTypeTooLong, Field: path.String(), BadValue: field.OmitValueType{}, Detail: reason.Message(err)}}
+		return nil, false, tooLong(path, err)
 	}
 	if err != nil {
 		return nil, false, field.ErrorList{field.Invalid(path, field.OmitValueType{}, err.Error())}
@@ -156,4 +159,9 @@ func ours(c resourceapi.DeviceConfiguration, path *field.Path) (config *v1alpha1
 		return nil, false, errs
 	}
 	return config, true, nil
+}
+
+// tooLong returns an error about a limit.
+func tooLong(path *field.Path, err error) field.ErrorList {
+	return field.ErrorList{{Type: field.ErrorTypeTooLong, Field: path.String(), BadValue: field.OmitValueType{}, Detail: reason.Message(err)}}
 }

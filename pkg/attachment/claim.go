@@ -56,6 +56,8 @@ func fromClaim(claim *resourceapi.ResourceClaim, suits func(r Requested, ofClass
 		return nil, err
 	}
 	var out []Requested
+	// The devices of one request share the memory of its selection.
+	selections := map[string]selected{}
 	for _, result := range claim.Status.Allocation.Devices.Results {
 		if result.Driver != v1alpha1.DriverName {
 			continue
@@ -63,17 +65,22 @@ func fromClaim(claim *resourceapi.ResourceClaim, suits func(r Requested, ofClass
 		if err := checkAllocated(result); err != nil {
 			return nil, err
 		}
-		config, ofClass, err := overlaid(configs, result.Request, claim.Namespace)
-		if err != nil {
-			return nil, fmt.Errorf("request %s: %w", result.Request, err)
+		s, known := selections[result.Request]
+		if !known {
+			config, ofClass, err := overlaid(configs, result.Request, claim.Namespace)
+			if err != nil {
+				return nil, fmt.Errorf("request %s: %w", result.Request, err)
+			}
+			s = selected{FromConfig(config), ofClass}
+			selections[result.Request] = s
 		}
-		r := Requested{Request: result.Request, Pool: result.Pool, Device: result.Device, Selection: FromConfig(config)}
+		r := Requested{Request: result.Request, Pool: result.Pool, Device: result.Device, Selection: s.Selection}
 		if from := r.Selection.DeviceFrom; from != "" {
 			if r.Other, err = allocatedFor(claim, from); err != nil {
 				return nil, fmt.Errorf("request %s: deviceFrom: %w", result.Request, err)
 			}
 		}
-		if err := suits(r, ofClass); err != nil {
+		if err := suits(r, s.ofClass); err != nil {
 			return nil, fmt.Errorf("request %s: %w", result.Request, err)
 		}
 		if result.ShareID != nil {
@@ -138,6 +145,12 @@ func errCoversNoNetwork(from string, covered []string) error {
 		from, strings.Join(covered, ", "))
 }
 
+// selected is what the configs of a request select. ofClass is true if the class names the network.
+type selected struct {
+	Selection
+	ofClass bool
+}
+
 // checkCovers refuses a config with deviceFrom that covers no request of nadra's: the network would run without the
 // device. Another alternative of a request may have been allocated.
 func checkCovers(configs []claimConfig, results []resourceapi.DeviceRequestAllocationResult) error {
@@ -200,7 +213,7 @@ func isOf(name, request string) bool { return request == name || strings.HasPref
 // overlaid returns the overlay of all configs that cover a request. ofClass is true if the class names
 // the network. The returned config has no network only if it is empty.
 func overlaid(configs []claimConfig, request, claimNamespace string) (config v1alpha1.AttachmentConfig, ofClass bool, err error) {
-	config = v1alpha1.AttachmentConfig{TypeMeta: v1alpha1.TypeMeta()}
+	covering := []v1alpha1.AttachmentConfig{{TypeMeta: v1alpha1.TypeMeta()}}
 	var network NetworkRef
 	for _, c := range configs {
 		if !c.covers(request) {
@@ -214,8 +227,9 @@ func overlaid(configs []claimConfig, request, claimNamespace string) (config v1a
 			return config, true, reason.Errorf(reason.ClaimInvalid, "a config names network %s, but the request's DeviceClass is for network %s: "+
 				"request DeviceClass %s, or leave network out of the config", named, network, DeviceClassName(named))
 		}
-		config = v1alpha1.Overlay(config, c.config)
+		covering = append(covering, c.config)
 	}
+	config = v1alpha1.Overlay(covering...)
 	network = networkIn(config, claimNamespace)
 	if network == (NetworkRef{}) {
 		if !reflect.DeepEqual(FromConfig(config), Selection{}) {
@@ -251,8 +265,15 @@ func (c claimConfig) covers(request string) bool {
 }
 
 // claimConfigs returns the configs for this driver: first those of the class, then those of the
-// claim, both in the order of the allocation.
+// claim, both in the order of the allocation. It decodes none if they are too large.
 func claimConfigs(claim *resourceapi.ResourceClaim) ([]claimConfig, error) {
+	var all []resourceapi.DeviceClaimConfiguration
+	for _, c := range claim.Status.Allocation.Devices.Config {
+		all = append(all, resourceapi.DeviceClaimConfiguration{Requests: c.Requests, DeviceConfiguration: c.DeviceConfiguration})
+	}
+	if err := checkConfigs(claim.Spec.Devices.Requests, all); err != nil {
+		return nil, err
+	}
 	var class, own []claimConfig
 	for i, c := range claim.Status.Allocation.Devices.Config {
 		if c.Opaque == nil || c.Opaque.Driver != v1alpha1.DriverName {

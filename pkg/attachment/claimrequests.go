@@ -22,6 +22,8 @@ type ClaimRequests struct {
 	// Unknown is the first request for networks whose names or number the spec does not state.
 	// Selections is incomplete if it is set.
 	Unknown string
+	// Err says that the claim exceeds MaxClaimConfigs. Its configs are not read then, and the node refuses it.
+	Err error
 }
 
 // RequestsOfClaim reads the spec of a claim of a namespace. class returns a DeviceClass by its
@@ -32,6 +34,9 @@ type ClaimRequests struct {
 func RequestsOfClaim(spec resourceapi.ResourceClaimSpec, namespace string, class func(name string) *resourceapi.DeviceClass) ClaimRequests {
 	var out ClaimRequests
 	reader := requestReader{namespace: namespace, class: class, classes: map[string][]claimConfig{}, alone: len(spec.Devices.Requests) == 1}
+	if out.Err = CheckConfigs(spec); out.Err != nil {
+		spec.Devices.Config = nil
+	}
 	for _, c := range spec.Devices.Config {
 		reader.configs = appendConfig(reader.configs, c.DeviceConfiguration, c.Requests)
 	}
@@ -142,17 +147,17 @@ func (reader requestReader) selection(o option) (s Selection, isNetwork, sure bo
 	if _, ofNetwork := ClassNetwork(o.class); ofNetwork || o.selectsOurs() {
 		ours = true
 	}
-	config := v1alpha1.AttachmentConfig{}
+	var covering []v1alpha1.AttachmentConfig
 	for _, c := range ofClass {
-		config = v1alpha1.Overlay(config, c.config)
+		covering = append(covering, c.config)
 	}
 	for _, c := range reader.configs {
 		// A config of all requests does not cover those for other drivers.
 		if (ours || len(c.requests) > 0) && c.covers(o.name) {
-			config = v1alpha1.Overlay(config, c.config)
+			covering = append(covering, c.config)
 		}
 	}
-	s = FromConfig(config)
+	s = FromConfig(v1alpha1.Overlay(covering...))
 	byClass, ofNetwork := ClassNetwork(o.class)
 	if ofNetwork && DeviceClassName(byClass) == o.class {
 		s.Network = byClass

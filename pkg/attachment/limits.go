@@ -2,6 +2,7 @@ package attachment
 
 import (
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
+	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
@@ -20,8 +21,47 @@ func CheckLimits(selections []Selection) error {
 		if len(s.CNIArgs) > 0 {
 			arguments += len(mustJSON(s.CNIArgs))
 		}
+		if err := v1alpha1.CheckSize("cni-args of the pod's networks", arguments, v1alpha1.MaxArguments, "bytes", "shorten them"); err != nil {
+			return err
+		}
 	}
-	return v1alpha1.CheckSize("cni-args of the pod's networks", arguments, v1alpha1.MaxArguments, "bytes", "shorten them")
+	return nil
+}
+
+// CheckConfigs returns an error with the code LimitExceeded if nadra would have to merge too many bytes of
+// configs for the requests of a claim. It decodes none of them.
+func CheckConfigs(spec resourceapi.ResourceClaimSpec) error {
+	return checkConfigs(spec.Devices.Requests, spec.Devices.Config)
+}
+
+// checkConfigs counts each config as often as FromClaim and RequestsOfClaim may merge it.
+func checkConfigs(requests []resourceapi.DeviceRequest, configs []resourceapi.DeviceClaimConfiguration) error {
+	options, all := map[string]int{}, 0
+	for _, r := range requests {
+		for _, o := range optionsOf(r) {
+			all++
+			options[o.name]++
+			if o.name != r.Name {
+				options[r.Name]++
+			}
+		}
+	}
+	bytes := 0
+	for _, c := range configs {
+		if c.Opaque == nil || c.Opaque.Driver != v1alpha1.DriverName {
+			continue
+		}
+		covered := 0
+		for _, name := range c.Requests {
+			covered += options[name]
+		}
+		if len(c.Requests) == 0 {
+			covered = all
+		}
+		bytes += len(c.Opaque.Parameters.Raw) * max(covered, 1)
+	}
+	return v1alpha1.CheckSize("the claim", bytes, v1alpha1.MaxClaimConfigs, "bytes of parameters for "+v1alpha1.DriverName+", each counted for every request and alternative that it is for",
+		"shorten them, or name fewer requests in each")
 }
 
 // checkCount returns an error if a pod requests too many networks.

@@ -3,11 +3,14 @@ package attachment
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
@@ -235,5 +238,112 @@ func TestSlim(t *testing.T) {
 	Slim(fat)
 	if len(fat.Annotations) != 2 || fat.Labels != nil || fat.ManagedFields != nil || fat.Annotations[ResourceNameAnnotation] != "x/y" || fat.Name != "b" {
 		t.Errorf("kept %+v", fat.ObjectMeta)
+	}
+}
+
+// claimWith returns an allocated claim with as many requests, each of as many alternatives, and one config of a size for
+// the named ones, or for all.
+func claimWith(requests, alternatives, size int, named ...string) *resourceapi.ResourceClaim {
+	claim := &resourceapi.ResourceClaim{Status: resourceapi.ResourceClaimStatus{Allocation: &resourceapi.AllocationResult{}}}
+	allocated := &claim.Status.Allocation.Devices
+	for i := range requests {
+		r := resourceapi.DeviceRequest{Name: fmt.Sprint("r", i)}
+		result := resourceapi.DeviceRequestAllocationResult{Request: r.Name, Driver: v1alpha1.DriverName}
+		if alternatives == 1 {
+			r.Exactly = &resourceapi.ExactDeviceRequest{DeviceClassName: "lan.shop.nad.nadra.dev"}
+		} else {
+			result.Request += "/s1"
+		}
+		for j := 1; alternatives > 1 && j <= alternatives; j++ {
+			r.FirstAvailable = append(r.FirstAvailable, resourceapi.DeviceSubRequest{Name: fmt.Sprint("s", j), DeviceClassName: "lan.shop.nad.nadra.dev"})
+		}
+		claim.Spec.Devices.Requests = append(claim.Spec.Devices.Requests, r)
+		allocated.Results = append(allocated.Results, result)
+	}
+	config := resourceapi.DeviceConfiguration{Opaque: &resourceapi.OpaqueDeviceConfiguration{Driver: v1alpha1.DriverName, Parameters: runtime.RawExtension{
+		Raw: []byte(padded(size, `{"apiVersion":"nadra.dev/v1alpha1","kind":"AttachmentConfig","network":{"namespace":"shop","name":"lan"}}`)),
+	}}}
+	claim.Spec.Devices.Config = []resourceapi.DeviceClaimConfiguration{{Requests: named, DeviceConfiguration: config}}
+	allocated.Config = []resourceapi.DeviceAllocationConfiguration{{Source: resourceapi.AllocationConfigSourceClaim, Requests: named, DeviceConfiguration: config}}
+	return claim
+}
+
+// TestClaimConfigs checks that configs of a claim are accepted at the limit, and refused beyond it before one is decoded,
+// by the driver and before the claim is allocated.
+func TestClaimConfigs(t *testing.T) {
+	const limit = v1alpha1.MaxClaimConfigs
+	for name, c := range map[string]struct {
+		requests, alternatives, counted int
+		named                           []string
+	}{
+		"for all requests":     {32, 1, 32, nil},
+		"for all alternatives": {4, 8, 32, nil},
+		"for a request's":      {32, 8, 16, []string{"r1", "r2"}},
+		"for named ones":       {32, 8, 16, []string{"r1", "r2/s1", "r3/s1", "r4/s1", "r5/s1", "r6/s1", "r7/s1", "r8/s1", "r9/s1"}},
+	} {
+		for _, size := range []int{limit / c.counted, limit/c.counted + 1} {
+			claim := claimWith(c.requests, c.alternatives, size, c.named...)
+			if size > limit/c.counted {
+				claim.Status.Allocation.Devices.Config[0].Opaque.Parameters.Raw[0] = 'x'
+			}
+			_, driver := FromClaim(claim, AnyNetwork)
+			for _, err := range []error{CheckConfigs(claim.Spec), RequestsOfClaim(claim.Spec, "shop", nil).Err, driver} {
+				if size <= limit/c.counted && reason.Of(err) == reason.LimitExceeded || size > limit/c.counted && reason.Of(err) != reason.LimitExceeded {
+					t.Errorf("%s: %d × %d bytes give %v", name, c.counted, size, err)
+				}
+			}
+		}
+	}
+	claim := claimWith(32, 1, 2*limit)
+	claim.Spec.Devices.Config[0].Opaque.Driver = "gpu.example.com"
+	if err := CheckConfigs(claim.Spec); err != nil {
+		t.Errorf("another driver's: %v", err)
+	}
+}
+
+// TestClaimCost checks that FromClaim merges the configs once for all devices of a request.
+func TestClaimCost(t *testing.T) {
+	claim := claimWith(1, 1, 200)
+	allocated := &claim.Status.Allocation.Devices
+	allocated.Config[0].Opaque.Parameters.Raw = []byte(`{"apiVersion":"nadra.dev/v1alpha1","kind":"AttachmentConfig","network":{"name":"lan"},"cniArgs":` + keyed(500) + `}`)
+	allocations := func(devices int) float64 {
+		allocated.Results = slices.Repeat(allocated.Results[:1], devices)
+		return testing.AllocsPerRun(3, func() {
+			if got, err := FromClaim(claim, AnyNetwork); err != nil || len(got) != devices {
+				t.Fatal(len(got), err)
+			}
+		})
+	}
+	if one, many := allocations(1), allocations(32); many > 2*one {
+		t.Errorf("one device takes %v allocations, and 32 devices of the same request %v", one, many)
+	}
+}
+
+// TestConvertedAnnotation checks that the claim of a converted annotation is within the limit of a claim's parameters: one
+// with as many port mappings and arguments as fit, which take more bytes in a claim.
+func TestConvertedAnnotation(t *testing.T) {
+	var elements []string
+	for range 6 {
+		elements = append(elements, `{"name":"a","portMappings":`+list(v1alpha1.MaxPortMappings, `{"hostPort":1,"containerPort":1}`)+`}`)
+	}
+	for range 3 {
+		elements = append(elements, `{"name":"a","cni-args":{"k":"`+strings.Repeat("<", 1600)+`"}}`)
+	}
+	annotation := "[" + strings.Join(elements, ",") + "]"
+	selections, err := ParseSelections(annotation, "shop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec, err := ClaimSpec(selections)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bytes := 0
+	for _, c := range spec.Devices.Config {
+		bytes += len(c.Opaque.Parameters.Raw)
+	}
+	t.Logf("an annotation of %d bytes is a claim with %d bytes of parameters", len(annotation), bytes)
+	if err := CheckConfigs(spec); err != nil {
+		t.Errorf("an annotation of %d bytes: %v", len(annotation), err)
 	}
 }

@@ -2,10 +2,12 @@ package translate
 
 import (
 	"fmt"
+	"slices"
 
 	"go.yaml.in/yaml/v3"
 	resourceapi "k8s.io/api/resource/v1"
 
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
@@ -31,7 +33,7 @@ func (e *environment) handClaims(p pod) []handClaim {
 		if t == nil {
 			continue
 		}
-		if requests := attachment.RequestsOfClaim(t.Spec, p.object.ref.Namespace, e.class); len(requests.Names) > 0 {
+		if requests := attachment.RequestsOfClaim(t.Spec, p.object.ref.Namespace, e.class); len(requests.Names) > 0 || requests.Err != nil {
 			out = append(out, handClaim{p.at.Child("spec", "resourceClaims").Index(i), item, name, requests})
 		}
 	}
@@ -61,13 +63,18 @@ func handNetworks(claims []handClaim) (selections []attachment.Selection, unknow
 func (r *request) claimedByHand() bool {
 	claims := r.hand()
 	selections, unknown := handNetworks(claims)
-	return len(claims) > 0 && unknown == "" && attachment.SameNetworks(r.selections, selections)
+	return len(claims) > 0 && unknown == "" && !slices.ContainsFunc(claims, func(c handClaim) bool { return c.requests.Err != nil }) &&
+		attachment.SameNetworks(r.selections, selections)
 }
 
 // checkHandClaims reports handwritten claims of networks beside an annotation that names
 // others.
 func (r podRules) checkHandClaims() {
 	for _, c := range r.hand() {
+		if c.requests.Err != nil {
+			r.add(LimitExceeded, c.path, r.pod.doc.at(c.node), "template %s: %s", c.template, reason.Message(c.requests.Err))
+			continue
+		}
 		selections, unknown := handNetworks([]handClaim{c})
 		if unknown == "" {
 			unknown = "requests " + attachment.NetworksValue(selections)

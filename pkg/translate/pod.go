@@ -64,6 +64,11 @@ func planPod(s subject) plan {
 			"the pod has %d claims, more than %d", len(claims), v1alpha1.MaxPodClaims)
 		return plan{}
 	}
+	if containers := len(s.pod.containers()); containers > v1alpha1.MaxContainers {
+		s.add(LimitExceeded, s.pod.at.Child("spec", "containers"), s.doc.at(get(s.pod.template, "spec", "containers")),
+			"the pod has %d containers and init containers, more than %d", containers, v1alpha1.MaxContainers)
+		return plan{}
+	}
 	r := readAnnotation(s, n)
 	if r == nil {
 		return plan{}

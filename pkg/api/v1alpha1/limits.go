@@ -25,6 +25,24 @@ const (
 	// admission reads a template or a claim.
 	MaxPodClaims = 32
 
+	// MaxContainers is the number of containers and init containers of a pod whose networks nadra attaches.
+	//
+	// Each container refers to each claim, which is a change of the pod at its admission. Public pods have 5 at most.
+	MaxContainers = 256
+
+	// MaxEdits is the number of changes that nadra makes to a pod at its admission.
+	//
+	// It is the API server's limit for the operations of a JSON Patch. It has room for the references of as many
+	// containers to as many claims.
+	MaxEdits = 10_000
+
+	// MaxClaimConfigs is the number of bytes of a claim's parameters for nadra, each counted for every request and
+	// alternative that it is for.
+	//
+	// The parameters of each request are merged. Those of the largest annotation, converted, take less than 80 KiB, and
+	// 4 KiB remain for each of 32 requests.
+	MaxClaimConfigs = 128 << 10
+
 	// MaxAnnotation is the number of bytes of a pod's networks annotation.
 	//
 	// Kubernetes allows 256 KiB for all annotations of an object. Public pods use 244 bytes at most.

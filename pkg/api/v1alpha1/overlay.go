@@ -5,12 +5,24 @@ import (
 	"maps"
 )
 
-// Overlay merges a claim's config over a class's. Each field that is set in over replaces the
-// field in base, and each key of CNIArgs that key. An empty string, list or map is not set;
-// an empty DefaultRoute is. The result shares no memory with the arguments.
-func Overlay(base, over AttachmentConfig) AttachmentConfig {
-	out := *base.DeepCopy()
-	over = *over.DeepCopy()
+// Overlay merges configs, each over those before it. Each field that is set in a config replaces the
+// field of the earlier ones, and each key of CNIArgs that key. An empty string, list or map is not set;
+// an empty DefaultRoute is. The result shares no memory with the arguments, each of which is read once.
+func Overlay(configs ...AttachmentConfig) AttachmentConfig {
+	var out AttachmentConfig
+	args := map[string]json.RawMessage{}
+	for _, c := range configs {
+		out.overlay(c)
+		maps.Copy(args, c.CNIArgs)
+	}
+	if len(args) > 0 {
+		out.CNIArgs = args
+	}
+	return *out.DeepCopy()
+}
+
+// overlay replaces the fields that are set in over, without CNIArgs.
+func (out *AttachmentConfig) overlay(over AttachmentConfig) {
 	overlayValue(&out.APIVersion, over.APIVersion)
 	overlayValue(&out.Kind, over.Kind)
 	overlayValue(&out.Network, over.Network)
@@ -18,14 +30,12 @@ func Overlay(base, over AttachmentConfig) AttachmentConfig {
 	overlayList(&out.IPs, over.IPs)
 	overlayValue(&out.MAC, over.MAC)
 	overlayValue(&out.InfinibandGUID, over.InfinibandGUID)
-	out.CNIArgs = overlayKeys(out.CNIArgs, over.CNIArgs)
 	overlayList(&out.PortMappings, over.PortMappings)
 	overlayValue(&out.Bandwidth, over.Bandwidth)
 	overlayValue(&out.DefaultRoute, over.DefaultRoute)
 	overlayValue(&out.DeviceID, over.DeviceID)
 	overlayValue(&out.DeviceFrom, over.DeviceFrom)
 	overlayValue(&out.IPAMClaimReference, over.IPAMClaimReference)
-	return out
 }
 
 // overlayValue replaces base by over, unless over is the zero value.
@@ -41,13 +51,4 @@ func overlayList[T any](base *[]T, over []T) {
 	if len(over) > 0 {
 		*base = over
 	}
-}
-
-// overlayKeys returns base with the keys of over.
-func overlayKeys(base, over map[string]json.RawMessage) map[string]json.RawMessage {
-	if len(base) == 0 {
-		return over
-	}
-	maps.Copy(base, over)
-	return base
 }
