@@ -205,3 +205,19 @@ func TestRanges(t *testing.T) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
+
+// TestCleanNodeName checks that a pod of the cluster keeps the node that a client has named, and not the scheduler's.
+func TestCleanNodeName(t *testing.T) {
+	for fields, want := range map[string]string{
+		`{"f:spec":{"f:containers":{},"f:nodeName":{}}}`: "node-1",
+		`{"f:spec":{"f:containers":{}}}`:                 "",
+		`{`:                                              "",
+	} {
+		pod := object("v1", "Pod", "shop", "web", map[string]any{"spec": map[string]any{"nodeName": "node-1"}})
+		pod.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "kubelet"}, {Manager: "kubectl", FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)}}})
+		clean(pod)
+		if got, _, _ := unstructured.NestedString(pod.Object, "spec", "nodeName"); got != want {
+			t.Errorf("%s: node %q, want %q", fields, got, want)
+		}
+	}
+}
