@@ -91,6 +91,9 @@ func fromClaim(claim *resourceapi.ResourceClaim, suits func(r Requested, ofClass
 	return out, checkCovers(configs, claim.Status.Allocation.Devices.Results)
 }
 
+// namedRequests limits the requests that a message names. A claim may have hundreds, with their alternatives.
+const namedRequests = 10
+
 // CheckDeviceFrom refuses deviceFrom of a config, by the spec of the claim alone: the name of no request, or of one whose
 // alternatives all are for devices of nadra's, for several devices or for administrators; and a config that covers only the request for
 // the device. covered is empty if the config covers all requests. The classes of users, the devices and the alternatives
@@ -101,7 +104,7 @@ func CheckDeviceFrom(spec resourceapi.ResourceClaimSpec, covered []string, from 
 	case from == "":
 		return nil
 	case !slices.Contains(known, from):
-		return reason.Errorf(reason.ClaimInvalid, "the claim has no request %q: use one of %s", from, strings.Join(known, ", "))
+		return reason.Errorf(reason.ClaimInvalid, "the claim has no request %q: use one of %s", from, strings.Join(truncate.List(known, namedRequests), ", "))
 	}
 	var unfit error
 	for _, r := range spec.Devices.Requests {
@@ -142,7 +145,7 @@ func errSeveralDevices(request string, n int64) error {
 
 func errCoversNoNetwork(from string, covered []string) error {
 	return reason.Errorf(reason.ClaimInvalid, "the config with deviceFrom %s is for the requests %s, none of which is for a network: put the network's request into requests of the config",
-		from, strings.Join(covered, ", "))
+		from, strings.Join(truncate.List(covered, namedRequests), ", "))
 }
 
 // selected is what the configs of a request select. ofClass is true if the class names the network.
@@ -299,7 +302,7 @@ func readConfig(c resourceapi.DeviceAllocationConfiguration, spec resourceapi.Re
 	for i, request := range c.Requests {
 		if !slices.Contains(known, request) {
 			return claimConfig{}, reason.Errorf(reason.ClaimInvalid, "%s: the claim has no request %q: use one of %s",
-				path.Child("requests").Index(i), request, strings.Join(known, ", "))
+				path.Child("requests").Index(i), request, strings.Join(truncate.List(known, namedRequests), ", "))
 		}
 	}
 	path = path.Child("opaque", "parameters")
