@@ -44,7 +44,8 @@ func TestPodBeyondALimit(t *testing.T) {
 		spec := resourceapi.ResourceClaimSpec{Devices: resourceapi.DeviceClaim{
 			Requests: []resourceapi.DeviceRequest{{Name: "a", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: "fast"}}},
 			Config: []resourceapi.DeviceClaimConfiguration{{DeviceConfiguration: resourceapi.DeviceConfiguration{Opaque: &resourceapi.OpaqueDeviceConfiguration{
-				Driver: v1alpha1.DriverName, Parameters: runtime.RawExtension{Raw: []byte(`"` + strings.Repeat("x", bytes-2) + `"`)}}}}},
+				Driver: v1alpha1.DriverName, Parameters: runtime.RawExtension{Raw: []byte(`"` + strings.Repeat("x", bytes-2) + `"`)},
+			}}}},
 		}}
 		if errs := Template(resourceapi.ResourceClaimTemplateSpec{Spec: spec}, "shop", attachment.Isolation{}); bytes > v1alpha1.MaxClaimConfigs &&
 			(len(errs) != 1 || errs[0].Field != "spec.spec.devices.config" || v1alpha1.Code(errs) != reason.LimitExceeded) {

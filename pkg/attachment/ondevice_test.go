@@ -222,7 +222,8 @@ func TestFromClaimDeviceFrom(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "c"}}
 			claim.Spec.Devices.Requests = []resourceapi.DeviceRequest{
-				{Name: "nic"}, {Name: "best", FirstAvailable: []resourceapi.DeviceSubRequest{{Name: "first"}, {Name: "second"}}},
+				{Name: "nic"},
+				{Name: "best", FirstAvailable: []resourceapi.DeviceSubRequest{{Name: "first"}, {Name: "second"}}},
 				{Name: "net", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: "b.a.nad.nadra.dev"}},
 			}
 			config := v1alpha1.AttachmentConfig{TypeMeta: v1alpha1.TypeMeta(), Network: &v1alpha1.NetworkReference{Name: "b"}, DeviceFrom: tt.from}

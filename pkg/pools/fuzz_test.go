@@ -81,7 +81,7 @@ func TestParseGrowth(t *testing.T) {
 			return func() {
 				pools, _ := ParseConfig(Source{Object: "ConfigMap a/b"}, text, Options{})
 				unique, _ := Unique(pools)
-				Assign(node(), unique)
+				_, _ = Assign(node(), unique)
 			}
 		})
 	}

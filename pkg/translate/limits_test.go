@@ -29,7 +29,8 @@ func TestPodLimits(t *testing.T) {
 			template := &resourceapi.ResourceClaimTemplate{}
 			template.Spec.Spec.Devices.Requests = []resourceapi.DeviceRequest{{Name: "a", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: "gpu"}}}
 			template.Spec.Spec.Devices.Config = []resourceapi.DeviceClaimConfiguration{{DeviceConfiguration: resourceapi.DeviceConfiguration{
-				Opaque: &resourceapi.OpaqueDeviceConfiguration{Driver: v1alpha1.DriverName, Parameters: runtime.RawExtension{Raw: []byte(`"` + strings.Repeat("x", bytes-2) + `"`)}}}}}
+				Opaque: &resourceapi.OpaqueDeviceConfiguration{Driver: v1alpha1.DriverName, Parameters: runtime.RawExtension{Raw: []byte(`"` + strings.Repeat("x", bytes-2) + `"`)}},
+			}}}
 			result, err := Pod([]byte(manifest), Options{Namespace: "shop", LookupTemplate: func(string, string) *resourceapi.ResourceClaimTemplate { return template }})
 			if err != nil {
 				t.Fatal(err)

@@ -85,7 +85,7 @@ func (f *fixture) obeyed(what, name string) {
 	f.Must(err)
 	f.Eventually(waitLimit, func(context.Context) error {
 		if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
-			return fmt.Errorf("nobody has reached %s %s yet (%v)", what, name, err)
+			return errors.Join(fmt.Errorf("nobody has reached %s %s yet", what, name), err)
 		}
 		return nil
 	})

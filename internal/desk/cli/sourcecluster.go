@@ -195,7 +195,7 @@ func namesNode(o *unstructured.Unstructured) bool {
 		var fields struct {
 			Spec map[string]json.RawMessage `json:"f:spec"`
 		}
-		if m.FieldsV1 == nil || json.Unmarshal(m.FieldsV1.Raw, &fields) != nil {
+		if m.FieldsV1 == nil || json.Unmarshal(m.FieldsV1.GetRawBytes(), &fields) != nil {
 			return false
 		}
 		_, names := fields.Spec["f:nodeName"]

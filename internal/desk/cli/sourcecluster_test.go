@@ -214,7 +214,7 @@ func TestCleanNodeName(t *testing.T) {
 		`{`:                                              "",
 	} {
 		pod := object("v1", "Pod", "shop", "web", map[string]any{"spec": map[string]any{"nodeName": "node-1"}})
-		pod.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "kubelet"}, {Manager: "kubectl", FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)}}})
+		pod.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "kubelet"}, {Manager: "kubectl", FieldsV1: metav1.NewFieldsV1(fields)}})
 		clean(pod)
 		if got, _, _ := unstructured.NestedString(pod.Object, "spec", "nodeName"); got != want {
 			t.Errorf("%s: node %q, want %q", fields, got, want)

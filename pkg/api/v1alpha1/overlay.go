@@ -22,20 +22,20 @@ func Overlay(configs ...AttachmentConfig) AttachmentConfig {
 }
 
 // overlay replaces the fields that are set in over, without CNIArgs.
-func (out *AttachmentConfig) overlay(over AttachmentConfig) {
-	overlayValue(&out.APIVersion, over.APIVersion)
-	overlayValue(&out.Kind, over.Kind)
-	overlayValue(&out.Network, over.Network)
-	overlayValue(&out.Interface, over.Interface)
-	overlayList(&out.IPs, over.IPs)
-	overlayValue(&out.MAC, over.MAC)
-	overlayValue(&out.InfinibandGUID, over.InfinibandGUID)
-	overlayList(&out.PortMappings, over.PortMappings)
-	overlayValue(&out.Bandwidth, over.Bandwidth)
-	overlayValue(&out.DefaultRoute, over.DefaultRoute)
-	overlayValue(&out.DeviceID, over.DeviceID)
-	overlayValue(&out.DeviceFrom, over.DeviceFrom)
-	overlayValue(&out.IPAMClaimReference, over.IPAMClaimReference)
+func (c *AttachmentConfig) overlay(over AttachmentConfig) {
+	overlayValue(&c.APIVersion, over.APIVersion)
+	overlayValue(&c.Kind, over.Kind)
+	overlayValue(&c.Network, over.Network)
+	overlayValue(&c.Interface, over.Interface)
+	overlayList(&c.IPs, over.IPs)
+	overlayValue(&c.MAC, over.MAC)
+	overlayValue(&c.InfinibandGUID, over.InfinibandGUID)
+	overlayList(&c.PortMappings, over.PortMappings)
+	overlayValue(&c.Bandwidth, over.Bandwidth)
+	overlayValue(&c.DefaultRoute, over.DefaultRoute)
+	overlayValue(&c.DeviceID, over.DeviceID)
+	overlayValue(&c.DeviceFrom, over.DeviceFrom)
+	overlayValue(&c.IPAMClaimReference, over.IPAMClaimReference)
 }
 
 // overlayValue replaces base by over, unless over is the zero value.
