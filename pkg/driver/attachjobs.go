@@ -176,35 +176,23 @@ func (js *attachJobs) succeed(ctx context.Context, j *job, started time.Time) {
 	js.checker.lookAt(j.sandbox.Pod, js.store.ForPod(j.sandbox.Pod.UID))
 }
 
-// reportAttached reports that a sandbox is attached, after its network-status: containers wait for that write, and
-// nobody for these. It waits for networkstatus.Late at most. What has detached the sandbox meanwhile, or has been
-// attaching it again, reports by itself, and the claims of a driver that stops are repaired by the next one.
+// reportAttached reports that a sandbox is attached. What it reports is written after the sandbox's network-status, for
+// which containers wait, or after networkstatus.Late.
 func (js *attachJobs) reportAttached(s attachment.Sandbox) {
-	status, waiting := js.networkStatus.Pending(s.Pod)
-	if !waiting {
-		js.report.attached(s)
+	status, _ := js.networkStatus.Pending(s.Pod)
+	send := js.report.attached(s, status.Stored)
+	if status.Stored == nil {
+		send()
 		return
 	}
 	js.operations.Go(func(ctx context.Context) {
-		late := time.NewTimer(networkstatus.Late)
-		defer late.Stop()
+		ctx, cancel := context.WithTimeout(ctx, networkstatus.Late)
+		defer cancel()
 		select {
 		case <-status.Stored:
-		case <-late.C:
 		case <-ctx.Done():
-			return
 		}
-		ctx = operations.WithPod(ctx, s.Pod)
-		op := operations.Operation{Pod: s.Pod, Manner: operations.Yielding, Limit: operations.AttachTime, Over: reason.Errorf(reason.AttachTimeout, "the pod is busy")}
-		err := js.operations.Do(ctx, op, func(context.Context) error {
-			if !slices.ContainsFunc(js.store.ForPod(s.Pod.UID), js.attacher.Missing(s)) {
-				js.report.attached(s)
-			}
-			return nil
-		})
-		if err != nil {
-			klog.FromContext(ctx).Error(err, "Reporting that a pod is attached failed", "sandbox", s.ID)
-		}
+		send()
 	})
 }
 

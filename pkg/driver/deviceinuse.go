@@ -88,7 +88,9 @@ func inUse(claims []*resourceapi.ResourceClaim, driver string, records []checkpo
 		for _, r := range claim.Status.Allocation.Devices.Results {
 			s := share{r.Driver, r.Pool, r.Device, string(ptr.Deref(r.ShareID, ""))}
 			holder, found := held.records[s]
-			if !found || ptr.Deref(r.AdminAccess, false) || holder.Claim.UID == string(claim.UID) && (reservedFor(claim, holder.Pod) || !holder.NeedsDEL()) {
+			// A device that a network has by its pool is in another claim of the same pod.
+			ours := holder.Claim.UID == string(claim.UID) || holder.OfPool != nil && shareOf(*holder.OfPool) == s
+			if !found || ptr.Deref(r.AdminAccess, false) || ours && (reservedFor(claim, holder.Pod) || !holder.NeedsDEL()) {
 				continue
 			}
 			return held.error(s)

@@ -55,8 +55,9 @@ func (p *planner) findOtherDevices(ctx context.Context, requests []request) erro
 	for i, place := range places {
 		r, d := &requests[place], assigned[i]
 		r.ofPool = &d
-		if holder, found := held.records[shareOf(d)]; found && holder.Pod.UID != r.pod.UID {
-			p.sweeps.Set()
+		holder, found := held.records[shareOf(d)]
+		passed := holder.Claim.UID == r.claim.UID && !holder.NeedsDEL() // with its claim, from another pod
+		if found && holder.Pod.UID != r.pod.UID && !passed {
 			return held.error(shareOf(d))
 		}
 	}

@@ -344,7 +344,37 @@ func TestDeviceOfPoolIsHeld(t *testing.T) {
 		t.Errorf("by the pool: %v", err)
 	}
 	from := claimOn("d", "sriov@dev-7")
+	from.Status.ReservedFor = claimed.Status.ReservedFor
 	if err := inUse([]*resourceapi.ResourceClaim{from}, d.cfg.DriverName, nil, d.store.PendingDELs()); reason.Of(err) != reason.DeviceInUse {
 		t.Errorf("by deviceFrom: %v", err)
 	}
+}
+
+// TestDeviceOfPoolIsItsPods checks that a pod is not held up by a device that it has by a pool: not if the kubelet prepares
+// its claims again, of which another one has the device, and not if its claims pass to it from a pod that has ended.
+func TestDeviceOfPoolIsItsPods(t *testing.T) {
+	pod := webWithClaims()
+	pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "pool", ResourceClaimName: ptr.To("c")}, {Name: "both", ResourceClaimName: ptr.To("d")}}
+	pod.Status.ResourceClaimStatuses = nil
+	ofPool, both := claim("c", "vf"), claim("d", "blue")
+	both.Status.Allocation.Devices.Results = append(both.Status.Allocation.Devices.Results, resourceapi.DeviceRequestAllocationResult{
+		Request: "nic", Driver: drivertest.OtherDriver, Pool: "node-1", Device: "dev-7",
+	})
+	next := pod.DeepCopy()
+	next.Name, next.UID = "next", "next-uid"
+	kube := fake.NewClientset(pod, next, ofPool, both, drivertest.OtherDriversSlice("7", "8"))
+	d := newDriverWith(t, setup{clients: func(c *Clients) { c.Kube = kube }}, drawing("example.com/vf", nad("vf", drivertest.VFConf)), nad("blue", blueConf))
+	succeeds := func(what string) {
+		for uid, result := range prepare(t, d, ofPool, both) {
+			if result.Err != nil {
+				t.Errorf("%s: %s: %v", what, uid, result.Err)
+			}
+		}
+	}
+	succeeds("at first")
+	succeeds("again")
+	for _, c := range []*resourceapi.ResourceClaim{ofPool, both} {
+		c.Status.ReservedFor[0] = resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: next.Name, UID: next.UID}
+	}
+	succeeds("for the next pod")
 }

@@ -67,6 +67,13 @@ func (p *preparer) prepareAll(ctx context.Context, asked, claims []*resourceapi.
 		return errorForAll(claims, err)
 	}
 	prepared, failed := p.planner.plan(ctx, plan)
+	for _, err := range failed {
+		if reason.Of(err) == reason.DeviceInUse { // of another driver, by a pool: the kubelet asks again
+			p.sweeps.Set()
+			p.attacher.PendingDELs.Hasten(func(r checkpoint.Record) bool { return r.OfPool != nil || r.Attachment.On != nil })
+			break
+		}
+	}
 	if len(failed) > 0 {
 		return failed
 	}

@@ -46,12 +46,12 @@ func (r *reporter) prepareFailed(claim *resourceapi.ResourceClaim, err error) {
 	}
 }
 
-// attached reports that a sandbox is attached: on every claim, and by one event for all networks, because each
-// event of a pod costs the API server a request.
-func (r *reporter) attached(sandbox attachment.Sandbox) {
+// attached reports that a sandbox is attached: on every claim after stored is closed, unless it is nil, and by events, which
+// the returned function sends. One event lists all networks, because each event of a pod costs the API server a request.
+func (r *reporter) attached(sandbox attachment.Sandbox, stored <-chan struct{}) (send func()) {
 	records := r.store.ForPod(sandbox.Pod.UID)
 	for claim, devices := range claimstatus.ByClaim(records, claimstatus.Attached) {
-		r.claimStatus.Set(claim, devices)
+		r.claimStatus.SetAfter(claim, devices, stored)
 	}
 	var added []string
 	var unclaimed []attachment.Selection
@@ -64,11 +64,13 @@ func (r *reporter) attached(sandbox attachment.Sandbox) {
 			unclaimed = append(unclaimed, attachment.Selection{Network: record.Attachment.Network})
 		}
 	}
-	if len(added) > 0 {
-		r.events.Pod(sandbox.Pod, corev1.EventTypeNormal, reason.EventAddedInterface, strings.Join(added, "; "))
-	}
-	if len(unclaimed) > 0 {
-		r.attachedWithoutClaim(sandbox.Pod, unclaimed, ". "+reason.WithoutClaim)
+	return func() {
+		if len(added) > 0 {
+			r.events.Pod(sandbox.Pod, corev1.EventTypeNormal, reason.EventAddedInterface, strings.Join(added, "; "))
+		}
+		if len(unclaimed) > 0 {
+			r.attachedWithoutClaim(sandbox.Pod, unclaimed, ". "+reason.WithoutClaim)
+		}
 	}
 }
 

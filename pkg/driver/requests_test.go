@@ -31,7 +31,6 @@ func TestRequestsOfAPod(t *testing.T) {
 		t.Fatal(err)
 	}
 	drivertest.Same(t, "requests within the hook", nil, asked())
-	drivertest.Same(t, "statuses of claims that are queued before network-status is stored", 0, d.claimStatus.Queue(time.Now()).Length)
 	drivertest.Same(t, "events before network-status is stored", nil, eventsOf(t, d))
 	written(t, d, func() error {
 		if got := asked(); len(got) < len(wanted) {

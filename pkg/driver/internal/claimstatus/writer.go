@@ -3,6 +3,7 @@ package claimstatus
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"time"
 
@@ -29,6 +30,8 @@ const (
 	shortestPause = 100 * time.Millisecond
 	longestPause  = time.Minute
 	maxTries      = 15
+	// longestAfter is how long a status waits for what goes first.
+	longestAfter = 3 * time.Second
 )
 
 // Writer stores status.devices of claims. It works behind a queue: no pod waits for it.
@@ -46,7 +49,22 @@ type update struct {
 	at time.Time
 	// repair leaves a claim alone whose status has the devices already.
 	repair bool
+	// after, unless it is nil, is closed when the status may be written. It may be longest after at.
+	after <-chan struct{}
 }
+
+// waits reports whether the status may not be written yet.
+func (u update) waits() bool {
+	select {
+	case <-u.after:
+		return false
+	default:
+		return u.after != nil && time.Since(u.at) < longestAfter
+	}
+}
+
+// errWaits means that a status is not written yet.
+var errWaits = errors.New("network-status of the claim's pod goes first")
 
 // NewWriter returns a Writer for the claims' devices of the driver of a node.
 func NewWriter(kube kubernetes.Interface, driver, node string) *Writer {
@@ -56,6 +74,11 @@ func NewWriter(kube kubernetes.Interface, driver, node string) *Writer {
 // Set queues the devices as the claim's status.
 func (w *Writer) Set(claim attachment.ClaimRef, devices []Device) {
 	w.outbox.Put(claim, func(update, bool) update { return update{devices: devices, at: time.Now()} })
+}
+
+// SetAfter queues the devices as the claim's status, which is written after a channel is closed, or some seconds later.
+func (w *Writer) SetAfter(claim attachment.ClaimRef, devices []Device, after <-chan struct{}) {
+	w.outbox.Put(claim, func(update, bool) update { return update{devices: devices, at: time.Now(), after: after} })
 }
 
 // Repair queues the devices as the claim's status unless it has them already. A
@@ -84,6 +107,9 @@ func (w *Writer) Run(ctx context.Context) { w.outbox.Run(ctx, 1, w.write) }
 // write stores one claim's status. It returns an error to be called again: not if the
 // claim is gone, or another claim has its name, and not after maxTries.
 func (w *Writer) write(ctx context.Context, claim attachment.ClaimRef, p background.Pending[update], tries int) error {
+	if p.Update.waits() {
+		return errWaits
+	}
 	failpoint.Reach(failpoint.BeforeStatusWrite)
 	defer failpoint.Reach(failpoint.AfterStatusWrite)
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)

@@ -1,8 +1,16 @@
 package claimstatus
 
 import (
+	"context"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/nadra-dev/nadra/internal/metrics"
 	"github.com/nadra-dev/nadra/pkg/attachment"
@@ -42,5 +50,31 @@ func TestQueue(t *testing.T) {
 	w.Repair(claimRef, nil)
 	if q := w.Queue(first.Since.Add(5)); q != (metrics.Queue{Length: 1, Oldest: 5}) {
 		t.Errorf("the queue is %+v, want one update since the first", q)
+	}
+}
+
+// TestSetAfter checks that a status waits for what goes first, but not for ever.
+func TestSetAfter(t *testing.T) {
+	for name, closes := range map[string]bool{"is closed": true, "stays open": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				kube := fake.NewClientset(&resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: claimRef.Namespace, Name: claimRef.Name, UID: types.UID(claimRef.UID)}})
+				w := NewWriter(kube, "net.nadra.dev", "node-1")
+				ctx, end := context.WithCancel(t.Context())
+				var running sync.WaitGroup
+				running.Go(func() { w.Run(ctx) })
+				first := make(chan struct{})
+				w.SetAfter(claimRef, nil, first)
+				time.Sleep(time.Second)
+				drivertest.Same(t, "requests before", 0, len(kube.Actions()))
+				if closes {
+					close(first)
+				}
+				time.Sleep(longestAfter + shortestPause<<5)
+				drivertest.Same(t, "requests after", 1, len(kube.Actions()))
+				end()
+				running.Wait()
+			})
+		})
 	}
 }

@@ -53,10 +53,12 @@ type Group struct {
 	*background.Group
 	// Plugins runs the plugins' processes. Callers call the methods of Group.
 	Plugins
-	limits   Limits
-	pods     *locks // by UID of the pod, or ID of a sandbox without one
-	workers  *locks // by the plugins of a network
-	detaches inFlight
+	limits  Limits
+	pods    *locks // by UID of the pod, or ID of a sandbox without one
+	workers *locks // by the plugins of a network
+	// byNamespace is by a namespace and the plugins, and all by the plugins.
+	byNamespace, all *locks
+	detaches         inFlight
 }
 
 // New returns a Group without operations. Its goroutines have the values of ctx, and end by Cancel.
@@ -64,6 +66,7 @@ func New(ctx context.Context, plugins Plugins, limits Limits) *Group {
 	return &Group{
 		Group: background.NewGroup(context.WithoutCancel(ctx)), Plugins: plugins, limits: limits,
 		pods: newLocks(1, "another operation on the pod"), workers: newLocks(Workers, "other calls of the same plugins"),
+		byNamespace: newLocks(Workers, "other calls of the same plugins"), all: newLocks(allWorkers, "other calls of the same plugins"),
 	}
 }
 

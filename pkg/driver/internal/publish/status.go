@@ -31,13 +31,13 @@ const (
 // if the failure may pass.
 type statusWatch struct {
 	// status is operations.Group.Status outside of tests, which limits its time.
-	status func(ctx context.Context, namespace string, conflist json.RawMessage) error
+	status func(ctx context.Context, conflist json.RawMessage) error
 	// changed is called when an answer may change what is published.
 	changed func(cause)
 	work    *background.Group
 
 	mu      sync.Mutex
-	answers map[string]*answer // by statusKey: equal ones are asked once
+	answers map[string]*answer // by conflist: equal ones are asked once
 }
 
 // answer is the latest answer of the plugins of one conflist.
@@ -58,7 +58,7 @@ func (a *answer) received() bool {
 	}
 }
 
-func newStatusWatch(work *background.Group, status func(context.Context, string, json.RawMessage) error, changed func(cause)) *statusWatch {
+func newStatusWatch(work *background.Group, status func(context.Context, json.RawMessage) error, changed func(cause)) *statusWatch {
 	return &statusWatch{
 		work: work, status: status, changed: changed, answers: map[string]*answer{},
 	}
@@ -74,10 +74,10 @@ func (s *statusWatch) follow(candidates []candidate) {
 		if !c.asksStatus() {
 			continue
 		}
-		key := statusKey(c.Network)
+		key := string(c.Network.Conflist)
 		wanted[key] = true
 		if s.answers[key] == nil {
-			s.answers[key] = s.start(c.Network)
+			s.answers[key] = s.start(c.Network.Conflist)
 		}
 	}
 	for key, a := range s.answers {
@@ -88,13 +88,9 @@ func (s *statusWatch) follow(candidates []candidate) {
 	}
 }
 
-// statusKey returns the key of the answer for a network: plugins that hang for one namespace do not delay the answers
-// for another.
-func statusKey(n attachment.Network) string { return n.Ref.Namespace + " " + string(n.Conflist) }
-
-func (s *statusWatch) start(n attachment.Network) *answer {
+func (s *statusWatch) start(conflist json.RawMessage) *answer {
 	a := &answer{asked: time.Now(), first: make(chan struct{})}
-	a.stop = s.work.Start(func(ctx context.Context) { s.ask(ctx, n, a) })
+	a.stop = s.work.Start(func(ctx context.Context) { s.ask(ctx, conflist, a) })
 	return a
 }
 
@@ -105,7 +101,7 @@ func (s *statusWatch) of(n attachment.Network) pluginStatus {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	a := s.answers[statusKey(n)]
+	a := s.answers[string(n.Conflist)]
 	if a == nil {
 		return pluginStatus{}
 	}
@@ -113,11 +109,11 @@ func (s *statusWatch) of(n attachment.Network) pluginStatus {
 }
 
 // ask asks the plugins of one conflist repeatedly until ctx ends.
-func (s *statusWatch) ask(ctx context.Context, n attachment.Network, a *answer) {
+func (s *statusWatch) ask(ctx context.Context, conflist json.RawMessage, a *answer) {
 	overdue := time.AfterFunc(firstAnswer, func() { s.changed(causeNADs) })
 	defer overdue.Stop()
 	for {
-		err := s.status(ctx, n.Ref.Namespace, n.Conflist)
+		err := s.status(ctx, conflist)
 		if ctx.Err() != nil {
 			return
 		}
