@@ -192,6 +192,7 @@ func (d *deployment) at(source, kustomize, namespace *yaml.Node) {
 	var text kustomizationText
 	if decodeNode(kustomize, &text) {
 		d.own = *text.read(d.by, "", nil)
+		d.own.id = d.key()
 	}
 	d.own.namespace = ""
 }

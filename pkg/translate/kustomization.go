@@ -25,8 +25,9 @@ func IsKustomization(file string) bool {
 
 // kustomization is what a kustomization does to the manifests that it names.
 type kustomization struct {
-	file, folder string
-	namespace    string
+	// id tells it from all others: its file, or the key of the deployment that it is of.
+	id, file, folder string
+	namespace        string
 	// alters is the field that changes names, or what the rules cannot know; empty if there is none.
 	alters string
 	// retargets is set if it changes where GitOps controllers deploy, for their objects among its resources.
@@ -93,7 +94,7 @@ func parseKustomization(f File, texts map[string][]byte) *kustomization {
 
 // read returns what a text does in a folder. file has the text.
 func (t kustomizationText) read(file, folder string, texts map[string][]byte) *kustomization {
-	out := &kustomization{file: file, folder: folder, namespace: t.Namespace, component: t.Kind == "Component"}
+	out := &kustomization{id: file, file: file, folder: folder, namespace: t.Namespace, component: t.Kind == "Component"}
 	in := func(names []string) (all []string) {
 		for _, name := range names {
 			all = append(all, path.Join(folder, name))
@@ -244,8 +245,8 @@ func (s setting) under(one *kustomization) setting {
 		s.altered = fmt.Sprintf("%s sets %s", one.file, one.alters)
 	}
 	s.retargets = s.retargets || one.retargets
-	if len(one.pods) > 0 && !slices.Contains(strings.Split(s.patchers, "\n"), one.file) {
-		s.patchers += one.file + "\n"
+	if len(one.pods) > 0 && !slices.Contains(strings.Split(s.patchers, "\n"), one.id) {
+		s.patchers += one.id + "\n"
 	}
 	return s
 }
@@ -254,7 +255,7 @@ func (s setting) under(one *kustomization) setting {
 func newKustomizations(files []File, deployments []deployment) kustomizations {
 	k := kustomizations{byFolder: map[string]*kustomization{}, patches: map[string]string{}, podPatches: map[string][]podPatch{}, clashing: map[string]bool{}}
 	for _, d := range deployments {
-		k.podPatches[d.own.file] = append(k.podPatches[d.own.file], d.own.pods...)
+		k.podPatches[d.own.id] = append(k.podPatches[d.own.id], d.own.pods...)
 	}
 	k.texts = map[string][]byte{}
 	for _, f := range files {
@@ -264,7 +265,7 @@ func newKustomizations(files []File, deployments []deployment) kustomizations {
 		if IsKustomization(f.Name) {
 			one := parseKustomization(f, k.texts)
 			k.byFolder[one.folder] = one
-			k.podPatches[one.file] = one.pods
+			k.podPatches[one.id] = one.pods
 		}
 	}
 	for _, one := range k.byFolder {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/yaml"
 
 	"github.com/nadra-dev/nadra/internal/yamledit"
@@ -20,16 +21,18 @@ type podPatch struct {
 	merge map[string]any
 }
 
-// patchTarget selects the objects of a patch. Each field is a regular expression, or empty.
+// patchTarget selects the objects of a patch. Each field is empty or a regular expression, but the last.
 type patchTarget struct {
-	Kind string `json:"kind"`
-	Name string `json:"name"`
+	Kind          string `json:"kind"`
+	Name          string `json:"name"`
+	Namespace     string `json:"namespace"`
+	LabelSelector string `json:"labelSelector"`
 }
 
 // patchesIn returns what a patch changes. It returns none for a text that it cannot read.
 func patchesIn(text string, target *patchTarget) (out []podPatch) {
 	for _, part := range yamledit.Split([]byte(text)) {
-		var operations []struct{ Op, Path string }
+		var operations []struct{ Op, Path, From string }
 		var merge map[string]any
 		switch {
 		case yaml.Unmarshal(part.Text, &operations) == nil && target != nil:
@@ -40,6 +43,9 @@ func patchesIn(text string, target *patchTarget) (out []podPatch) {
 					continue // without a container, the others keep their claims
 				}
 				one.paths = append(one.paths, path)
+				if o.Op == "move" {
+					one.paths = append(one.paths, pathOf(o.From))
+				}
 			}
 			out = append(out, one)
 		case yaml.Unmarshal(part.Text, &merge) == nil && merge != nil:
@@ -49,6 +55,7 @@ func patchesIn(text string, target *patchTarget) (out []podPatch) {
 				one.exact, target = true, &patchTarget{}
 				target.Kind, _ = merge["kind"].(string)
 				target.Name, _ = metadata["name"].(string)
+				target.Namespace, _ = metadata["namespace"].(string)
 				one.target, target = *target, nil
 			} else {
 				one.target = *target
@@ -67,6 +74,9 @@ func pathOf(pointer string) (out Path) {
 	return out
 }
 
+// isPlace reports whether a field decides whether a pod gets a claim at all.
+func isPlace(step string) bool { return step == "nodeName" || step == "hostNetwork" }
+
 func isContainers(step string) bool { return step == "containers" || step == "initContainers" }
 
 // selects reports whether the patch may be for an object.
@@ -75,10 +85,16 @@ func (p podPatch) selects(o object) bool {
 		match, err := regexp.MatchString("^(?:"+pattern+")$", value)
 		return pattern == "" || err != nil || match
 	}
+	elsewhere := p.target.Namespace != "" && o.stated != "" && !is(p.target.Namespace, o.stated)
 	if p.exact {
-		return p.target.Kind == o.ref.Kind && p.target.Name == o.ref.Name
+		return p.target.Kind == o.ref.Kind && p.target.Name == o.ref.Name && !elsewhere
 	}
-	return is(p.target.Kind, o.ref.Kind) && is(p.target.Name, o.ref.Name)
+	selector, err := labels.Parse(p.target.LabelSelector)
+	var has labels.Set
+	if n := get(o.node, "metadata", "labels"); n != nil && err == nil {
+		err = n.Decode(&has)
+	}
+	return is(p.target.Kind, o.ref.Kind) && is(p.target.Name, o.ref.Name) && !elsewhere && (err != nil || selector.Matches(has))
 }
 
 // changes returns what of a pod the patch changes so that a conversion of the pod would not fit, or "".
@@ -90,10 +106,15 @@ func (p podPatch) changes(of pod) string {
 		if slices.ContainsFunc(networksKeys, func(key string) bool { return within(annotations.Child(key)) }) {
 			return "its networks"
 		}
+		if within(spec) {
+			return "its containers or their claims"
+		}
 		if len(path) <= len(spec) || !slices.Equal(path[:len(spec)], spec) {
 			continue
 		}
 		switch rest := path[len(spec):]; {
+		case isPlace(rest[0]):
+			return "where it runs"
 		case rest[0] == "resourceClaims", isContainers(rest[0]) && len(rest) < 3,
 			isContainers(rest[0]) && rest[2] == "resources" && (len(rest) == 3 || rest[3] == "claims"):
 			return "its containers or their claims"
@@ -122,6 +143,9 @@ func (p podPatch) merged(of pod, at Path) string {
 		spec, _ = spec[step].(map[string]any)
 	}
 	for key := range maps.Keys(spec) {
+		if isPlace(key) {
+			return "where it runs"
+		}
 		if key == "$patch" || key == "resourceClaims" || isContainers(key) && p.replaces(spec[key], key, of) {
 			return "its containers or their claims"
 		}
