@@ -147,7 +147,7 @@ func (f *fixture) otherDriver(devices ...string) {
 	}.Build(f.Ctx, os.Stderr)
 	f.Must(err)
 	ctx, stop := context.WithCancel(f.Ctx)
-	cmd := f.node.Command(ctx, program, append([]string{f.Cluster.Kubeconfig(), f.node.Name(), others}, devices...)...)
+	cmd := f.node.Command(ctx, program, append([]string{"-kubelet=" + f.at.Kubelet, f.Cluster.Kubeconfig(), f.node.Name(), others}, devices...)...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 10 * time.Second
 	var out safeBuffer

@@ -10,6 +10,7 @@
 //	                  or a moment after it (late), says so in the claim, and moves them back when the sandbox stops. What it
 //	                  has prepared is in a file, for its next process.
 //	-shared           Several claims may have one device.
+//	-kubelet DIR      The kubelet's root directory.
 //
 // It dies at a step, or deletes an interface in Prepare, if a test has written a file that orders it (failpoint.Dir).
 package main
@@ -54,9 +55,10 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	move := flag.String("move", "", "when to move interfaces into pods: early or late")
+	kubelet := flag.String("kubelet", "/var/lib/kubelet", "the kubelet's root directory")
 	shared := flag.Bool("shared", false, "several claims may have one device")
 	flag.Parse()
-	if err := run(ctx, *move, *shared, flag.Args()); err != nil {
+	if err := run(ctx, *kubelet, *move, *shared, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "otherdriver:", err)
 		stop()
 		os.Exit(1)
@@ -64,7 +66,7 @@ func main() {
 }
 
 // run publishes devices, and serves the kubelet until ctx ends.
-func run(ctx context.Context, move string, shared bool, args []string) error {
+func run(ctx context.Context, kubelet, move string, shared bool, args []string) error {
 	if len(args) < 4 {
 		return fmt.Errorf("otherdriver [FLAG …] KUBECONFIG NODE DRIVER DEVICE …: %q is not that", args)
 	}
@@ -84,7 +86,7 @@ func run(ctx context.Context, move string, shared bool, args []string) error {
 	if err != nil {
 		return fmt.Errorf("opening the node's network namespace: %w", err)
 	}
-	folder := "/var/lib/kubelet/plugins/" + args[2]
+	folder := filepath.Join(kubelet, "plugins", args[2])
 	if err := os.MkdirAll(folder, 0o750); err != nil {
 		return err
 	}
@@ -107,7 +109,7 @@ func run(ctx context.Context, move string, shared bool, args []string) error {
 	}
 	helper, err := kubeletplugin.Start(ctx, d, kubeletplugin.DriverName(d.name), kubeletplugin.KubeClient(kube),
 		kubeletplugin.NodeName(args[1]), kubeletplugin.PluginDataDirectoryPath(folder),
-		kubeletplugin.RegistrarDirectoryPath("/var/lib/kubelet/plugins_registry"), kubeletplugin.Serialize(false), kubeletplugin.HealthService(false))
+		kubeletplugin.RegistrarDirectoryPath(filepath.Join(kubelet, "plugins_registry")), kubeletplugin.Serialize(false), kubeletplugin.HealthService(false))
 	if err != nil {
 		return fmt.Errorf("registering with the kubelet: %w", err)
 	}
