@@ -179,10 +179,15 @@ func (js *attachJobs) succeed(ctx context.Context, j *job, started time.Time) {
 // reportAttached reports that a sandbox is attached. What it reports is written after the sandbox's network-status, for
 // which containers wait, or after networkstatus.Late.
 func (js *attachJobs) reportAttached(s attachment.Sandbox) {
-	status, _ := js.networkStatus.Pending(s.Pod)
-	send := js.report.attached(s, status.Stored)
-	if status.Stored == nil {
+	status, waiting := js.networkStatus.Pending(s.Pod)
+	first := make(chan struct{})
+	send := js.report.attached(s, first)
+	report := func() {
+		close(first)
 		send()
+	}
+	if !waiting {
+		report()
 		return
 	}
 	js.operations.Go(func(ctx context.Context) {
@@ -192,7 +197,7 @@ func (js *attachJobs) reportAttached(s attachment.Sandbox) {
 		case <-status.Stored:
 		case <-ctx.Done():
 		}
-		send()
+		report()
 	})
 }
 

@@ -66,15 +66,24 @@ func holdersOf(driver string, records []checkpoint.Record, dels []checkpoint.Pen
 	return h
 }
 
+// heldError means that a share is not free.
+type heldError struct {
+	share share
+	error
+}
+
+// Unwrap returns the reason.
+func (e *heldError) Unwrap() error { return e.error }
+
 // error returns why a share is not free, which a record has.
 func (h holders) error(s share) error {
 	holder := h.records[s]
 	if del, is := h.pending[s]; is {
-		return reason.Errorf(reason.DeviceInUse, "device %q of pool %q (driver %s) is still in use on this node: the DEL of network %s for pod %s/%s is pending since %s, and is retried: %s",
-			s.device, s.pool, s.driver, holder.Attachment.Network, holder.Pod.Namespace, holder.Pod.Name, timestamp(del.Since), del.Cause)
+		return &heldError{s, reason.Errorf(reason.DeviceInUse, "device %q of pool %q (driver %s) is still in use on this node: the DEL of network %s for pod %s/%s is pending since %s, and is retried: %s",
+			s.device, s.pool, s.driver, holder.Attachment.Network, holder.Pod.Namespace, holder.Pod.Name, timestamp(del.Since), del.Cause)}
 	}
-	return reason.Errorf(reason.DeviceInUse, "device %q of pool %q (driver %s) is still in use on this node by claim %s/%s for pod %s: it is free when that pod is gone",
-		s.device, s.pool, s.driver, holder.Claim.Namespace, holder.Claim.Name, holder.Pod.Name)
+	return &heldError{s, reason.Errorf(reason.DeviceInUse, "device %q of pool %q (driver %s) is still in use on this node by claim %s/%s for pod %s: it is free when that pod is gone",
+		s.device, s.pool, s.driver, holder.Claim.Namespace, holder.Claim.Name, holder.Pod.Name)}
 }
 
 // inUse returns an error if another claim still has a device of these claims. The scheduler
@@ -88,8 +97,9 @@ func inUse(claims []*resourceapi.ResourceClaim, driver string, records []checkpo
 		for _, r := range claim.Status.Allocation.Devices.Results {
 			s := share{r.Driver, r.Pool, r.Device, string(ptr.Deref(r.ShareID, ""))}
 			holder, found := held.records[s]
-			// A device that a network has by its pool is in another claim of the same pod.
-			ours := holder.Claim.UID == string(claim.UID) || holder.OfPool != nil && shareOf(*holder.OfPool) == s
+			// A device that a network has by its pool is in another claim of its pod.
+			ours := holder.Claim.UID == string(claim.UID) ||
+				holder.OfPool != nil && shareOf(*holder.OfPool) == s && holder.OfPool.Claim == claim.Name && holder.Pod.Namespace == claim.Namespace
 			if !found || ptr.Deref(r.AdminAccess, false) || ours && (reservedFor(claim, holder.Pod) || !holder.NeedsDEL()) {
 				continue
 			}

@@ -334,20 +334,25 @@ func TestDeviceOfPoolIsHeld(t *testing.T) {
 			t.Fatalf("%s: %v", again, err)
 		}
 	}
+	from := claimOn("d", "sriov@dev-7")
+	from.Status.ReservedFor = claimed.Status.ReservedFor
+	held := func(what string) {
+		t.Helper()
+		if err := prepare(t, d, claimed)["d-uid"].Err; reason.Of(err) != reason.DeviceInUse {
+			t.Errorf("%s, by the pool: %v", what, err)
+		}
+		if err := inUse([]*resourceapi.ResourceClaim{from}, d.cfg.DriverName, d.store.All(), d.store.PendingDELs()); reason.Of(err) != reason.DeviceInUse {
+			t.Errorf("%s, by deviceFrom: %v", what, err)
+		}
+	}
+	held("before ADD")
 	key := d.store.ForClaim("c-uid")[0].Key()
 	s := attachment.Sandbox{ID: "sandbox-1", NetNS: "/run/netns/gone", Pod: drivertest.Web}
 	err := errors.Join(d.store.MarkAttaching([]checkpoint.Key{key}, s, nil), d.store.DeferDEL(key, errors.New("the card does not answer")), d.store.DeleteClaim("c-uid", drivertest.Web.UID))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := prepare(t, d, claimed)["d-uid"].Err; reason.Of(err) != reason.DeviceInUse {
-		t.Errorf("by the pool: %v", err)
-	}
-	from := claimOn("d", "sriov@dev-7")
-	from.Status.ReservedFor = claimed.Status.ReservedFor
-	if err := inUse([]*resourceapi.ResourceClaim{from}, d.cfg.DriverName, nil, d.store.PendingDELs()); reason.Of(err) != reason.DeviceInUse {
-		t.Errorf("by deviceFrom: %v", err)
-	}
+	held("while its DEL is pending")
 }
 
 // TestDeviceOfPoolIsItsPods checks that a pod is not held up by a device that it has by a pool: not if the kubelet prepares

@@ -68,9 +68,10 @@ func (p *preparer) prepareAll(ctx context.Context, asked, claims []*resourceapi.
 	}
 	prepared, failed := p.planner.plan(ctx, plan)
 	for _, err := range failed {
-		if reason.Of(err) == reason.DeviceInUse { // of another driver, by a pool: the kubelet asks again
+		var held *heldError
+		if errors.As(err, &held) { // a device of another driver, by a pool: the kubelet asks again
 			p.sweeps.Set()
-			p.attacher.PendingDELs.Hasten(func(r checkpoint.Record) bool { return r.OfPool != nil || r.Attachment.On != nil })
+			p.attacher.PendingDELs.Hasten(func(r checkpoint.Record) bool { return slices.Contains(sharesOf(r, p.cfg.DriverName), held.share) })
 			break
 		}
 	}

@@ -46,12 +46,14 @@ func (r *reporter) prepareFailed(claim *resourceapi.ResourceClaim, err error) {
 	}
 }
 
-// attached reports that a sandbox is attached: on every claim after stored is closed, unless it is nil, and by events, which
-// the returned function sends. One event lists all networks, because each event of a pod costs the API server a request.
-func (r *reporter) attached(sandbox attachment.Sandbox, stored <-chan struct{}) (send func()) {
+// attached reports that a sandbox is attached: on every claim and by events. The statuses of the claims wait until first is
+// closed, and the returned function, which the caller calls then, sends all. One event lists all networks, because each
+// event of a pod costs the API server a request. There is none if the sandbox has lost a network meanwhile.
+func (r *reporter) attached(sandbox attachment.Sandbox, first <-chan struct{}) (send func()) {
 	records := r.store.ForPod(sandbox.Pod.UID)
-	for claim, devices := range claimstatus.ByClaim(records, claimstatus.Attached) {
-		r.claimStatus.SetAfter(claim, devices, stored)
+	byClaim := claimstatus.ByClaim(records, claimstatus.Attached)
+	for claim, devices := range byClaim {
+		r.claimStatus.SetAfter(claim, devices, first)
 	}
 	var added []string
 	var unclaimed []attachment.Selection
@@ -65,6 +67,13 @@ func (r *reporter) attached(sandbox attachment.Sandbox, stored <-chan struct{}) 
 		}
 	}
 	return func() {
+		for claim := range byClaim {
+			r.claimStatus.Wake(claim)
+		}
+		lost := func(now checkpoint.Record) bool { return now.Awaited(sandbox.ID) && now.Phase != checkpoint.Attached }
+		if slices.ContainsFunc(r.store.ForPod(sandbox.Pod.UID), lost) {
+			return
+		}
 		if len(added) > 0 {
 			r.events.Pod(sandbox.Pod, corev1.EventTypeNormal, reason.EventAddedInterface, strings.Join(added, "; "))
 		}

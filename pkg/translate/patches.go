@@ -39,7 +39,7 @@ func patchesIn(text string, target *patchTarget) (out []podPatch) {
 			one := podPatch{target: *target}
 			for _, o := range operations {
 				path := pathOf(o.Path)
-				if n := len(path); o.Op == "test" || o.Op == "remove" && n > 1 && isContainers(path[n-2]) {
+				if n := len(path); o.Op == "test" || o.Op == "remove" && n > 1 && (isContainers(path[n-2]) || isPlace(path[n-1])) {
 					continue // without a container, the others keep their claims
 				}
 				one.paths = append(one.paths, path)
@@ -85,16 +85,24 @@ func (p podPatch) selects(o object) bool {
 		match, err := regexp.MatchString("^(?:"+pattern+")$", value)
 		return pattern == "" || err != nil || match
 	}
-	elsewhere := p.target.Namespace != "" && o.stated != "" && !is(p.target.Namespace, o.stated)
+	// The file may state another namespace than a kustomization sets, and patches go by both.
+	own := str(get(o.node, "metadata", "namespace"))
+	elsewhere := p.target.Namespace != "" && own != "" && !is(p.target.Namespace, own) && !is(p.target.Namespace, o.stated)
 	if p.exact {
 		return p.target.Kind == o.ref.Kind && p.target.Name == o.ref.Name && !elsewhere
 	}
-	selector, err := labels.Parse(p.target.LabelSelector)
+	return is(p.target.Kind, o.ref.Kind) && is(p.target.Name, o.ref.Name) && !elsewhere && p.target.mayLabel(o)
+}
+
+// mayLabel reports whether the labels of an object may match: kustomizations may add those that the object does not state.
+func (t patchTarget) mayLabel(o object) bool {
+	selector, err := labels.Parse(t.LabelSelector)
 	var has labels.Set
-	if n := get(o.node, "metadata", "labels"); n != nil && err == nil {
-		err = n.Decode(&has)
+	if n := get(o.node, "metadata", "labels"); err != nil || n == nil || n.Decode(&has) != nil {
+		return true
 	}
-	return is(p.target.Kind, o.ref.Kind) && is(p.target.Name, o.ref.Name) && !elsewhere && (err != nil || selector.Matches(has))
+	requirements, _ := selector.Requirements()
+	return !slices.ContainsFunc(requirements, func(r labels.Requirement) bool { return has.Has(r.Key()) && !r.Matches(has) })
 }
 
 // changes returns what of a pod the patch changes so that a conversion of the pod would not fit, or "".

@@ -58,9 +58,6 @@ func (p pod) boundTo() string {
 	if str(get(p.template, "spec", "hostNetwork")) == "true" {
 		return "" // it has no networks
 	}
-	if str(get(p.template, "metadata", "uid")) != "" {
-		return "" // it is what a cluster has, of which the scheduler has written the node
-	}
 	return str(get(p.template, "spec", "nodeName"))
 }
 

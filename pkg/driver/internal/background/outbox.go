@@ -62,6 +62,12 @@ func (o *Outbox[K, U]) Put(key K, merge func(old U, found bool) U) {
 	o.queue.Add(key)
 }
 
+// Wake has the pending update of an object written now, without the pause before another try.
+func (o *Outbox[K, U]) Wake(key K) {
+	o.queue.Forget(key)
+	o.queue.Add(key)
+}
+
 // Forget drops the pending update of an object.
 func (o *Outbox[K, U]) Forget(key K) {
 	o.mu.Lock()

@@ -30,8 +30,6 @@ const (
 	shortestPause = 100 * time.Millisecond
 	longestPause  = time.Minute
 	maxTries      = 15
-	// longestAfter is how long a status waits for what goes first.
-	longestAfter = 3 * time.Second
 )
 
 // Writer stores status.devices of claims. It works behind a queue: no pod waits for it.
@@ -49,7 +47,7 @@ type update struct {
 	at time.Time
 	// repair leaves a claim alone whose status has the devices already.
 	repair bool
-	// after, unless it is nil, is closed when the status may be written. It may be longest after at.
+	// after, unless it is nil, is closed when the status may be written.
 	after <-chan struct{}
 }
 
@@ -59,7 +57,7 @@ func (u update) waits() bool {
 	case <-u.after:
 		return false
 	default:
-		return u.after != nil && time.Since(u.at) < longestAfter
+		return u.after != nil
 	}
 }
 
@@ -76,10 +74,14 @@ func (w *Writer) Set(claim attachment.ClaimRef, devices []Device) {
 	w.outbox.Put(claim, func(update, bool) update { return update{devices: devices, at: time.Now()} })
 }
 
-// SetAfter queues the devices as the claim's status, which is written after a channel is closed, or some seconds later.
+// SetAfter queues the devices as the claim's status, which is written after a channel is closed. The caller then calls
+// Wake.
 func (w *Writer) SetAfter(claim attachment.ClaimRef, devices []Device, after <-chan struct{}) {
 	w.outbox.Put(claim, func(update, bool) update { return update{devices: devices, at: time.Now(), after: after} })
 }
+
+// Wake has the pending status of a claim written now.
+func (w *Writer) Wake(claim attachment.ClaimRef) { w.outbox.Wake(claim) }
 
 // Repair queues the devices as the claim's status unless it has them already. A
 // pending Set is written in any case, because the claim may have earlier addresses.

@@ -53,9 +53,9 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-// TestSetAfter checks that a status waits for what goes first, but not for ever.
+// TestSetAfter checks that a status waits for what goes first, and is written then, also if the driver stops.
 func TestSetAfter(t *testing.T) {
-	for name, closes := range map[string]bool{"is closed": true, "stays open": false} {
+	for name, stops := range map[string]bool{"the driver runs": false, "the driver stops": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				kube := fake.NewClientset(&resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: claimRef.Namespace, Name: claimRef.Name, UID: types.UID(claimRef.UID)}})
@@ -67,13 +67,15 @@ func TestSetAfter(t *testing.T) {
 				w.SetAfter(claimRef, nil, first)
 				time.Sleep(time.Second)
 				drivertest.Same(t, "requests before", 0, len(kube.Actions()))
-				if closes {
-					close(first)
+				close(first)
+				w.Wake(claimRef)
+				if !stops {
+					synctest.Wait()
+					drivertest.Same(t, "requests at once", 1, len(kube.Actions()))
 				}
-				time.Sleep(longestAfter + shortestPause<<5)
-				drivertest.Same(t, "requests after", 1, len(kube.Actions()))
 				end()
 				running.Wait()
+				drivertest.Same(t, "requests", 1, len(kube.Actions()))
 			})
 		})
 	}

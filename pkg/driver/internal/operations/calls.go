@@ -15,12 +15,13 @@ import (
 )
 
 const (
-	// Workers is the number of calls of a chain of plugins that run at a time without anybody waiting
-	// for them: of STATUS and CHECK, which end soon, and of the other calls for pods of each namespace.
-	// Other chains have workers of their own.
+	// Workers is the number of calls of a chain of plugins for a namespace that run at a time without anybody waiting
+	// for them. Other chains, and other namespaces, have workers of their own: calls that hang for one tenant do not
+	// hold up those of another.
 	Workers = 4
-	// allWorkers is the number of a chain's calls for the pods of all namespaces, but for CHECK.
-	allWorkers = 64
+	// quickWorkers is the number of a chain's STATUS and CHECK for all namespaces, which end soon, and slowWorkers that
+	// of its other calls.
+	quickWorkers, slowWorkers = 16, 64
 	// CheckLimit limits one CHECK. A plugin that hangs is killed.
 	CheckLimit = 10 * time.Second
 	// StatusLimit limits one STATUS.
@@ -59,7 +60,7 @@ type Plugins interface {
 
 // Add runs ADD within the network's limit. The caller's operation has the pod's lock.
 func (g *Group) Add(ctx context.Context, s attachment.Sandbox, a attachment.Attachment, before func() error) (cniexec.Added, error) {
-	leave, err := g.enter(ctx, s, a.Conflist, g.others)
+	leave, err := g.enter(ctx, s, a.Conflist, g.slow)
 	if err != nil {
 		return cniexec.Added{}, err
 	}
@@ -72,7 +73,7 @@ func (g *Group) Add(ctx context.Context, s attachment.Sandbox, a attachment.Atta
 
 // Del runs DEL within the network's limit. The caller's operation has the pod's lock.
 func (g *Group) Del(ctx context.Context, s attachment.Sandbox, a attachment.Attachment, result json.RawMessage) error {
-	leave, err := g.enter(ctx, s, a.Conflist, g.others)
+	leave, err := g.enter(ctx, s, a.Conflist, g.slow)
 	if err != nil {
 		return err
 	}
@@ -85,7 +86,7 @@ func (g *Group) Del(ctx context.Context, s attachment.Sandbox, a attachment.Atta
 // DelOrphan runs DEL of an attachment that only the cache has. The caller's operation has the lock of the
 // pod, or of the sandbox if the cache does not know the pod's UID.
 func (g *Group) DelOrphan(ctx context.Context, o cniexec.Orphan) error {
-	leave, err := g.enter(ctx, attachment.Sandbox{ID: o.ContainerID, Pod: o.PodRef()}, o.Config, g.others)
+	leave, err := g.enter(ctx, attachment.Sandbox{ID: o.ContainerID, Pod: o.PodRef()}, o.Config, g.slow)
 	if err != nil {
 		return err
 	}
@@ -97,7 +98,7 @@ func (g *Group) DelOrphan(ctx context.Context, o cniexec.Orphan) error {
 
 // Check runs CHECK. The caller's operation has the pod's lock.
 func (g *Group) Check(ctx context.Context, s attachment.Sandbox, a attachment.Attachment, result json.RawMessage) (unchecked []string, err error) {
-	leave, err := g.enter(ctx, s, a.Conflist, g.checks)
+	leave, err := g.enter(ctx, s, a.Conflist, g.quick)
 	if err != nil {
 		return nil, err
 	}
@@ -107,9 +108,9 @@ func (g *Group) Check(ctx context.Context, s attachment.Sandbox, a attachment.At
 	return g.Plugins.Check(ctx, s, a, result)
 }
 
-// Status runs STATUS, which concerns no pod. It waits for a worker first.
-func (g *Group) Status(ctx context.Context, conflist json.RawMessage) error {
-	leave, err := g.workers.lock(ctx, PluginsOf(conflist))
+// Status runs STATUS of a network of a namespace, which concerns no pod. It waits for a worker first.
+func (g *Group) Status(ctx context.Context, namespace string, conflist json.RawMessage) error {
+	leave, err := g.worker(ctx, namespace, conflist, g.quick)
 	if err != nil {
 		return err
 	}
@@ -128,7 +129,7 @@ func (g *Group) GC(ctx context.Context, conflist json.RawMessage, valid []types.
 
 // enter checks that the operation of ctx may call plugins for a sandbox, and waits for a worker if
 // nobody waits for the operation.
-func (g *Group) enter(ctx context.Context, s attachment.Sandbox, conflist json.RawMessage, wait waiting) (leave func(), err error) {
+func (g *Group) enter(ctx context.Context, s attachment.Sandbox, conflist json.RawMessage, all *locks) (leave func(), err error) {
 	op, err := held(ctx, s)
 	switch {
 	case err != nil:
@@ -136,34 +137,26 @@ func (g *Group) enter(ctx context.Context, s attachment.Sandbox, conflist json.R
 	case op.Manner == Waited:
 		return func() {}, nil
 	}
-	leave, err = wait(ctx, s.Pod.Namespace, PluginsOf(conflist))
+	leave, err = g.worker(ctx, s.Pod.Namespace, conflist, all)
 	if err != nil {
 		return nil, errors.Join(ErrNotBegun, err)
 	}
 	return leave, nil
 }
 
-// waiting waits for a worker for a call of a chain of plugins for a pod of a namespace.
-type waiting func(ctx context.Context, namespace, plugins string) (leave func(), err error)
-
-// checks waits for one of the chain's workers.
-func (g *Group) checks(ctx context.Context, _, plugins string) (leave func(), err error) {
-	return g.workers.lock(ctx, plugins)
-}
-
-// others waits for one of the workers for the namespace: calls that hang for pods of one tenant do not hold up those of
-// another.
-func (g *Group) others(ctx context.Context, namespace, plugins string) (leave func(), err error) {
-	one, err := g.byNamespace.lock(ctx, namespace+" "+plugins)
+// worker waits for a worker of the namespace and for one of all.
+func (g *Group) worker(ctx context.Context, namespace string, conflist json.RawMessage, all *locks) (leave func(), err error) {
+	plugins := PluginsOf(conflist)
+	leaveNamespace, err := g.workers.lock(ctx, namespace+" "+plugins)
 	if err != nil {
 		return nil, err
 	}
-	all, err := g.all.lock(ctx, plugins)
+	leaveAll, err := all.lock(ctx, plugins)
 	if err != nil {
-		one()
+		leaveNamespace()
 		return nil, err
 	}
-	return func() { all(); one() }, nil
+	return func() { leaveAll(); leaveNamespace() }, nil
 }
 
 // whole returns a context for a DEL that begins. Its own limit ends it, and the end of the time that

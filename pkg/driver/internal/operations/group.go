@@ -53,20 +53,22 @@ type Group struct {
 	*background.Group
 	// Plugins runs the plugins' processes. Callers call the methods of Group.
 	Plugins
-	limits  Limits
-	pods    *locks // by UID of the pod, or ID of a sandbox without one
-	workers *locks // by the plugins of a network
-	// byNamespace is by a namespace and the plugins, and all by the plugins.
-	byNamespace, all *locks
-	detaches         inFlight
+	limits Limits
+	pods   *locks // by UID of the pod, or ID of a sandbox without one
+	// workers is by a namespace and the plugins, quick and slow by the plugins.
+	workers, quick, slow *locks
+	detaches             inFlight
 }
+
+// samePlugins is what a call waits for.
+const samePlugins = "other calls of the same plugins"
 
 // New returns a Group without operations. Its goroutines have the values of ctx, and end by Cancel.
 func New(ctx context.Context, plugins Plugins, limits Limits) *Group {
 	return &Group{
 		Group: background.NewGroup(context.WithoutCancel(ctx)), Plugins: plugins, limits: limits,
-		pods: newLocks(1, "another operation on the pod"), workers: newLocks(Workers, "other calls of the same plugins"),
-		byNamespace: newLocks(Workers, "other calls of the same plugins"), all: newLocks(allWorkers, "other calls of the same plugins"),
+		pods: newLocks(1, "another operation on the pod"), workers: newLocks(Workers, samePlugins),
+		quick: newLocks(quickWorkers, samePlugins), slow: newLocks(slowWorkers, samePlugins),
 	}
 }
 

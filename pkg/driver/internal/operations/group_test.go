@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,6 +30,8 @@ func (p plugins) Del(ctx context.Context, _ attachment.Sandbox, _ attachment.Att
 func (p plugins) Check(ctx context.Context, _ attachment.Sandbox, _ attachment.Attachment, _ json.RawMessage) ([]string, error) {
 	return nil, p.call(ctx)
 }
+
+func (p plugins) Status(ctx context.Context, conflist json.RawMessage) error { return p.call(ctx) }
 
 // limits are those of one ADD and one DEL.
 var limits = operations.Limits{Add: 30 * time.Second, Del: 10 * time.Second}
@@ -219,6 +222,28 @@ func TestYieldingEndsWithItsCaller(t *testing.T) {
 		g.Wait()
 		if first != nil || second == nil {
 			t.Errorf("the call that ran: %v; a later one could begin: %v", first, second)
+		}
+	})
+}
+
+// TestStatusOfOtherNamespaces checks that plugins that hang for the networks of one namespace do not delay the STATUS of
+// another's.
+func TestStatusOfOtherNamespaces(t *testing.T) {
+	var works atomic.Bool
+	inGroup(t, func(ctx context.Context) error {
+		if !works.Load() {
+			<-ctx.Done()
+		}
+		return context.Cause(ctx)
+	}, func(t *testing.T, g *operations.Group) {
+		for range 10 * operations.Workers {
+			go func() { _ = g.Status(t.Context(), "one", net1.Conflist) }()
+		}
+		synctest.Wait()
+		works.Store(true)
+		began := time.Now()
+		if err := g.Status(t.Context(), "another", net1.Conflist); err != nil || time.Since(began) > 0 {
+			t.Errorf("after %s: %v", time.Since(began), err)
 		}
 	})
 }

@@ -50,8 +50,8 @@ type Options struct {
 	Owned func() bool
 	// OtherPools returns the resource pools of which other drivers have devices here.
 	OtherPools func() map[string]bool
-	// Status asks the plugins of a conflist whether they can attach.
-	Status func(ctx context.Context, conflist json.RawMessage) error
+	// Status asks the plugins of a conflist of a namespace whether they can attach.
+	Status func(ctx context.Context, namespace string, conflist json.RawMessage) error
 	// Pods returns the number of pods that the node takes.
 	Pods func() int64
 	// Copies is the number of copies of a device if the API server knows no shared devices.

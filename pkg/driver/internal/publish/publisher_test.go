@@ -51,7 +51,7 @@ func newBench(t testing.TB, changes ...func(*Options)) *bench {
 		Conf:       NewConfDir(t.TempDir(), "/net.d"),
 		Owned:      func() bool { return b.owned },
 		OtherPools: func() map[string]bool { return b.others },
-		Status:     func(context.Context, json.RawMessage) error { return nil },
+		Status:     func(context.Context, string, json.RawMessage) error { return nil },
 		Pods:       func() int64 { return usualPods },
 		Copies:     2,
 		Background: background.NewGroup(t.Context()),
@@ -232,7 +232,7 @@ func TestPCIAttributesOfAMaster(t *testing.T) {
 func TestPublishFollowsTheOwner(t *testing.T) {
 	asked := make(chan struct{}) // a plugin answers when the test has received
 	b := newBench(t, func(o *Options) {
-		o.Status = func(ctx context.Context, _ json.RawMessage) error {
+		o.Status = func(ctx context.Context, _ string, _ json.RawMessage) error {
 			select {
 			case asked <- struct{}{}:
 			case <-ctx.Done():

@@ -31,13 +31,13 @@ const (
 // if the failure may pass.
 type statusWatch struct {
 	// status is operations.Group.Status outside of tests, which limits its time.
-	status func(ctx context.Context, conflist json.RawMessage) error
+	status func(ctx context.Context, namespace string, conflist json.RawMessage) error
 	// changed is called when an answer may change what is published.
 	changed func(cause)
 	work    *background.Group
 
 	mu      sync.Mutex
-	answers map[string]*answer // by conflist: equal ones are asked once
+	answers map[string]*answer // by conflist: equal ones are asked once, for the first namespace
 }
 
 // answer is the latest answer of the plugins of one conflist.
@@ -58,7 +58,7 @@ func (a *answer) received() bool {
 	}
 }
 
-func newStatusWatch(work *background.Group, status func(context.Context, json.RawMessage) error, changed func(cause)) *statusWatch {
+func newStatusWatch(work *background.Group, status func(context.Context, string, json.RawMessage) error, changed func(cause)) *statusWatch {
 	return &statusWatch{
 		work: work, status: status, changed: changed, answers: map[string]*answer{},
 	}
@@ -77,7 +77,7 @@ func (s *statusWatch) follow(candidates []candidate) {
 		key := string(c.Network.Conflist)
 		wanted[key] = true
 		if s.answers[key] == nil {
-			s.answers[key] = s.start(c.Network.Conflist)
+			s.answers[key] = s.start(c.Network)
 		}
 	}
 	for key, a := range s.answers {
@@ -88,9 +88,9 @@ func (s *statusWatch) follow(candidates []candidate) {
 	}
 }
 
-func (s *statusWatch) start(conflist json.RawMessage) *answer {
+func (s *statusWatch) start(n attachment.Network) *answer {
 	a := &answer{asked: time.Now(), first: make(chan struct{})}
-	a.stop = s.work.Start(func(ctx context.Context) { s.ask(ctx, conflist, a) })
+	a.stop = s.work.Start(func(ctx context.Context) { s.ask(ctx, n, a) })
 	return a
 }
 
@@ -109,11 +109,11 @@ func (s *statusWatch) of(n attachment.Network) pluginStatus {
 }
 
 // ask asks the plugins of one conflist repeatedly until ctx ends.
-func (s *statusWatch) ask(ctx context.Context, conflist json.RawMessage, a *answer) {
+func (s *statusWatch) ask(ctx context.Context, n attachment.Network, a *answer) {
 	overdue := time.AfterFunc(firstAnswer, func() { s.changed(causeNADs) })
 	defer overdue.Stop()
 	for {
-		err := s.status(ctx, conflist)
+		err := s.status(ctx, n.Ref.Namespace, n.Conflist)
 		if ctx.Err() != nil {
 			return
 		}
