@@ -203,7 +203,7 @@ func (s *nadraSide) measure(ctx context.Context, world *sealed.World, i int, p *
 	}
 	p.look, p.runner = s.look, s.runner.took
 	// Once more, as it cannot be seen from outside of the hook.
-	p.report, _ = timed(func() error { s.driver.report.attached(sandboxOf(pod, nowhere)); return nil })
+	p.report, _ = timed(func() error { s.driver.jobs.reportAttached(sandboxOf(pod, nowhere)); return nil })
 	s.runner.took = 0
 	if p.nadraDel, err = timed(func() error { return s.hooks.StopPodSandbox(ctx, pod) }); err != nil {
 		return err
