@@ -70,31 +70,31 @@ func networkName(raw json.RawMessage, objectName string) (string, error) {
 	return name, nil
 }
 
-// pluginsOf returns the plugins of a list, with nadra's spelling of their keys.
-func pluginsOf(raw json.RawMessage) (json.RawMessage, error) {
+// checkPlugins checks the list of plugins.
+func checkPlugins(raw json.RawMessage) error {
 	if raw == nil {
-		return nil, errors.New(`has neither "type" nor "plugins": name a plugin`)
+		return errors.New(`has neither "type" nor "plugins": name a plugin`)
 	}
 	var plugins []json.RawMessage
 	if err := decodeJSON(raw, &plugins); err != nil {
-		return nil, fmt.Errorf("plugins: %w", err)
+		return fmt.Errorf("plugins: %w", err)
 	}
 	if len(plugins) == 0 {
-		return nil, errors.New("plugins is empty: name a plugin")
+		return errors.New("plugins is empty: name a plugin")
 	}
 	if err := v1alpha1.CheckSize("plugins", len(plugins), v1alpha1.MaxPlugins, "entries", "shorten the chain"); err != nil {
-		return nil, err
+		return err
 	}
 	for i, plugin := range plugins {
 		var err error
 		if err = checkPlugin(plugin); err == nil {
-			plugins[i], err = spelled(plugin, pluginKeys...)
+			_, err = spelled(plugin)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("plugins[%d]: %w", i, err)
+			return fmt.Errorf("plugins[%d]: %w", i, err)
 		}
 	}
-	return mustJSON(plugins), nil
+	return nil
 }
 
 // checkPlugin checks the type of a plugin, and of its IPAM plugin.

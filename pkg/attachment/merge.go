@@ -23,18 +23,26 @@ func mergeCNIArgs(conflist json.RawMessage, args map[string]json.RawMessage) (js
 }
 
 // editPlugins applies an edit to every plugin of a list. Keys that the edit does not touch keep
-// their values.
+// their values; those of pluginKeys get that spelling, so that there is no second one beside a key that the edit sets.
 func editPlugins(conflist json.RawMessage, edit func(object) error) (json.RawMessage, error) {
 	var list object
 	if err := decodeJSON(conflist, &list); err != nil {
 		return nil, err
 	}
-	var plugins []object
-	if err := decodeJSON(list["plugins"], &plugins); err != nil {
+	var raw []json.RawMessage
+	if err := decodeJSON(list["plugins"], &raw); err != nil {
 		return nil, fmt.Errorf("plugins: %w", err)
 	}
-	for i, plugin := range plugins {
-		if err := edit(plugin); err != nil {
+	plugins := make([]object, len(raw))
+	for i := range raw {
+		one, err := spelled(raw[i], pluginKeys...)
+		if err == nil {
+			err = decodeJSON(one, &plugins[i])
+		}
+		if err == nil {
+			err = edit(plugins[i])
+		}
+		if err != nil {
 			return nil, fmt.Errorf("plugins[%d]: %w", i, err)
 		}
 	}

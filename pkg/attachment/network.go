@@ -115,7 +115,7 @@ func (n *Network) parse(config string) error {
 		return err
 	}
 	list["name"] = mustJSON(n.CNIName)
-	if list["plugins"], err = pluginsOf(list["plugins"]); err != nil {
+	if err := checkPlugins(list["plugins"]); err != nil {
 		return err
 	}
 	n.Conflist = mustJSON(list)

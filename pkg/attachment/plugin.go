@@ -52,7 +52,11 @@ func PluginsOf(config json.RawMessage) (out []Plugin) {
 // describe reads the configuration of a plugin, with sorted keys.
 func describe(raw json.RawMessage) Plugin {
 	var keys object
-	_ = json.Unmarshal(raw, &keys)
+	if one, err := spelled(raw, pluginKeys...); err == nil {
+		_ = json.Unmarshal(one, &keys)
+	} else {
+		_ = json.Unmarshal(raw, &keys)
+	}
 	var conf struct {
 		Type         string          `json:"type"`
 		IPAM         ipamKeys        `json:"ipam"`

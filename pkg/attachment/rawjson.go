@@ -15,11 +15,8 @@ import (
 // preserved. The last one of duplicate keys is effective, as everywhere in encoding/json.
 type object = map[string]json.RawMessage
 
-// pluginKeys are the keys of a plugin's configuration that nadra, or libcni for it, reads or writes by one spelling.
-var pluginKeys = []string{
-	"args", "capabilities", "cniVersion", "device", "deviceID", "hwaddr", "ipam", "kernelpath", "linkInContainer", "mac", "master",
-	"mode", "name", "pciBusID", "prevResult", "runtimeConfig", "type", "vlan",
-}
+// pluginKeys are the keys of a plugin's configuration that nadra reads or writes by one spelling.
+var pluginKeys = []string{"args", "device", "deviceID", "hwaddr", "kernelpath", "linkInContainer", "mac", "master", "mode", "pciBusID", "vlan"}
 
 // spelled returns a JSON object with its keys of known in that spelling, because plugins read a key in whatever
 // case (encoding/json). It refuses two keys that are one for them: which of them counts would depend on their order, which
