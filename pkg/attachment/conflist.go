@@ -86,28 +86,24 @@ func checkPlugins(raw json.RawMessage) error {
 		return err
 	}
 	for i, plugin := range plugins {
-		var err error
-		if err = checkPlugin(plugin); err == nil {
-			_, err = spelled(plugin)
-		}
-		if err != nil {
+		if err := checkPlugin(plugin); err != nil {
 			return fmt.Errorf("plugins[%d]: %w", i, err)
 		}
 	}
 	return nil
 }
 
-// checkPlugin checks the type of a plugin, and of its IPAM plugin.
+// checkPlugin checks the keys and the type of a plugin, and those of its IPAM plugin.
 func checkPlugin(raw json.RawMessage) error {
 	var p types.PluginConf
 	if err := decodeJSON(raw, &p); err != nil {
 		return err
 	}
-	var sections struct{ IPAM json.RawMessage }
-	if err := decodeJSON(raw, &sections); err != nil {
+	keys, err := spelled(raw, "ipam")
+	if err != nil {
 		return err
 	}
-	if _, err := spelled(sections.IPAM); err != nil {
+	if _, err := spelled(keys["ipam"]); err != nil {
 		return fmt.Errorf("ipam: %w", err)
 	}
 	if p.Type == "" {

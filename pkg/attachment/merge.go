@@ -35,11 +35,8 @@ func editPlugins(conflist json.RawMessage, edit func(object) error) (json.RawMes
 	}
 	plugins := make([]object, len(raw))
 	for i := range raw {
-		one, err := spelled(raw[i], pluginKeys...)
-		if err == nil {
-			err = decodeJSON(one, &plugins[i])
-		}
-		if err == nil {
+		var err error
+		if plugins[i], err = spelled(raw[i], pluginKeys...); err == nil {
 			err = edit(plugins[i])
 		}
 		if err != nil {

@@ -51,10 +51,8 @@ func PluginsOf(config json.RawMessage) (out []Plugin) {
 
 // describe reads the configuration of a plugin, with sorted keys.
 func describe(raw json.RawMessage) Plugin {
-	var keys object
-	if one, err := spelled(raw, pluginKeys...); err == nil {
-		_ = json.Unmarshal(one, &keys)
-	} else {
+	keys, err := spelled(raw, pluginKeys...)
+	if err != nil { // other runtimes attach such a configuration
 		_ = json.Unmarshal(raw, &keys)
 	}
 	var conf struct {

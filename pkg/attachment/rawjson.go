@@ -18,12 +18,12 @@ type object = map[string]json.RawMessage
 // pluginKeys are the keys of a plugin's configuration that nadra reads or writes by one spelling.
 var pluginKeys = []string{"args", "device", "deviceID", "hwaddr", "kernelpath", "linkInContainer", "mac", "master", "mode", "pciBusID", "vlan"}
 
-// spelled returns a JSON object with its keys of known in that spelling, because plugins read a key in whatever
+// spelled decodes a JSON object, with its keys of known in that spelling, because plugins read a key in whatever
 // case (encoding/json). It refuses two keys that are one for them: which of them counts would depend on their order, which
-// nadra changes.
-func spelled(raw json.RawMessage, known ...string) (json.RawMessage, error) {
+// nadra changes. It returns nil for null.
+func spelled(raw json.RawMessage, known ...string) (object, error) {
 	if isNull(raw) {
-		return raw, nil
+		return nil, nil
 	}
 	var in object
 	if err := decodeJSON(raw, &in); err != nil {
@@ -33,20 +33,16 @@ func spelled(raw json.RawMessage, known ...string) (json.RawMessage, error) {
 	for _, key := range known {
 		spelling[folded(key)] = key
 	}
-	renamed, out, keys := false, make(object, len(in)), make(map[string]string, len(in))
+	out, keys := make(object, len(in)), make(map[string]string, len(in))
 	for _, key := range slices.Sorted(maps.Keys(in)) {
 		one := folded(key)
 		if other, found := keys[one]; found {
 			return nil, fmt.Errorf("keys %q and %q are the same for plugins: remove one of them", other, key)
 		}
 		keys[one] = key
-		as := cmp.Or(spelling[one], key)
-		renamed, out[as] = renamed || as != key, in[key]
+		out[cmp.Or(spelling[one], key)] = in[key]
 	}
-	if !renamed {
-		return raw, nil
-	}
-	return mustJSON(out), nil
+	return out, nil
 }
 
 // folded returns a key as encoding/json compares it with the names of fields.

@@ -180,14 +180,9 @@ func (js *attachJobs) succeed(ctx context.Context, j *job, started time.Time) {
 // which containers wait, or after networkstatus.Late.
 func (js *attachJobs) reportAttached(s attachment.Sandbox) {
 	status, waiting := js.networkStatus.Pending(s.Pod)
-	first := make(chan struct{})
-	send := js.report.attached(s, first)
-	report := func() {
-		close(first)
-		send()
-	}
+	send := js.report.attached(s, js.attacher.Missing(s))
 	if !waiting {
-		report()
+		send()
 		return
 	}
 	js.operations.Go(func(ctx context.Context) {
@@ -197,7 +192,7 @@ func (js *attachJobs) reportAttached(s attachment.Sandbox) {
 		case <-status.Stored:
 		case <-ctx.Done():
 		}
-		report()
+		send()
 	})
 }
 

@@ -46,14 +46,14 @@ func (r *reporter) prepareFailed(claim *resourceapi.ResourceClaim, err error) {
 	}
 }
 
-// attached reports that a sandbox is attached: on every claim and by events. The statuses of the claims wait until first is
-// closed, and the returned function, which the caller calls then, sends all. One event lists all networks, because each
-// event of a pod costs the API server a request. There is none if the sandbox has lost a network meanwhile.
-func (r *reporter) attached(sandbox attachment.Sandbox, first <-chan struct{}) (send func()) {
+// attached reports that a sandbox is attached: on every claim and by events, all of which wait until the caller calls
+// send. One event lists all networks, because each event of a pod costs the API server a request. There is none if the
+// sandbox misses a network by then.
+func (r *reporter) attached(sandbox attachment.Sandbox, missing func(checkpoint.Record) bool) (send func()) {
 	records := r.store.ForPod(sandbox.Pod.UID)
 	byClaim := claimstatus.ByClaim(records, claimstatus.Attached)
 	for claim, devices := range byClaim {
-		r.claimStatus.SetAfter(claim, devices, first)
+		r.claimStatus.Hold(claim, devices)
 	}
 	var added []string
 	var unclaimed []attachment.Selection
@@ -68,10 +68,9 @@ func (r *reporter) attached(sandbox attachment.Sandbox, first <-chan struct{}) (
 	}
 	return func() {
 		for claim := range byClaim {
-			r.claimStatus.Wake(claim)
+			r.claimStatus.Release(claim)
 		}
-		lost := func(now checkpoint.Record) bool { return now.Awaited(sandbox.ID) && now.Phase != checkpoint.Attached }
-		if slices.ContainsFunc(r.store.ForPod(sandbox.Pod.UID), lost) {
+		if slices.ContainsFunc(r.store.ForPod(sandbox.Pod.UID), missing) {
 			return
 		}
 		if len(added) > 0 {

@@ -98,8 +98,9 @@ type deviceNeed struct {
 	class string
 }
 
-// devices returns for each selection how a claim requests its devices. The class of a network whose device comes from another claim of the pod is for the devices of the
-// pool. Of a workload that waits in a queue of Kueue, all requests for networks name the class of all devices.
+// devices returns for each selection how a claim requests its devices. The class of a network whose device comes from
+// another claim of the pod is for the devices of the pool. Of a workload that waits in a queue of Kueue, all requests for
+// networks name the class of all devices.
 func (d *deviceSources) devices(queued bool) []deviceNeed {
 	out := make([]deviceNeed, len(d.selections))
 	for i, s := range d.selections {

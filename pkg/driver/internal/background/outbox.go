@@ -48,6 +48,12 @@ func New[K comparable, U any](shortest, longest time.Duration) *Outbox[K, U] {
 // Put queues an object's update, which merge makes of the pending one. found is false
 // if none is pending.
 func (o *Outbox[K, U]) Put(key K, merge func(old U, found bool) U) {
+	o.Hold(key, merge)
+	o.Release(key)
+}
+
+// Hold keeps an object's update as Put does, and leaves it to Release to queue it.
+func (o *Outbox[K, U]) Hold(key K, merge func(old U, found bool) U) {
 	o.mu.Lock()
 	before, found := o.pending[key]
 	next := &Pending[U]{Since: time.Now(), Written: make(chan struct{})}
@@ -59,14 +65,10 @@ func (o *Outbox[K, U]) Put(key K, merge func(old U, found bool) U) {
 	}
 	o.pending[key] = next
 	o.mu.Unlock()
-	o.queue.Add(key)
 }
 
-// Wake has the pending update of an object written now, without the pause before another try.
-func (o *Outbox[K, U]) Wake(key K) {
-	o.queue.Forget(key)
-	o.queue.Add(key)
-}
+// Release queues the pending update of an object, if there is one.
+func (o *Outbox[K, U]) Release(key K) { o.queue.Add(key) }
 
 // Forget drops the pending update of an object.
 func (o *Outbox[K, U]) Forget(key K) {
@@ -150,7 +152,7 @@ func (o *Outbox[K, U]) writeNext(ctx context.Context, write Write[K, U]) bool {
 		return true
 	}
 	if err := write(ctx, key, p, o.queue.NumRequeues(key)); err != nil {
-		o.Fail(key, err)
+		o.fail(key, err)
 		o.queue.AddRateLimited(key)
 		return true
 	}
@@ -163,8 +165,8 @@ func (o *Outbox[K, U]) writeNext(ctx context.Context, write Write[K, U]) bool {
 	return true
 }
 
-// Fail records why an object's update could not be written.
-func (o *Outbox[K, U]) Fail(key K, err error) {
+// fail records why an object's update could not be written.
+func (o *Outbox[K, U]) fail(key K, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if p, found := o.pending[key]; found {

@@ -3,7 +3,6 @@ package claimstatus
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"slices"
 	"time"
 
@@ -47,22 +46,7 @@ type update struct {
 	at time.Time
 	// repair leaves a claim alone whose status has the devices already.
 	repair bool
-	// after, unless it is nil, is closed when the status may be written.
-	after <-chan struct{}
 }
-
-// waits reports whether the status may not be written yet.
-func (u update) waits() bool {
-	select {
-	case <-u.after:
-		return false
-	default:
-		return u.after != nil
-	}
-}
-
-// errWaits means that a status is not written yet.
-var errWaits = errors.New("network-status of the claim's pod goes first")
 
 // NewWriter returns a Writer for the claims' devices of the driver of a node.
 func NewWriter(kube kubernetes.Interface, driver, node string) *Writer {
@@ -71,17 +55,18 @@ func NewWriter(kube kubernetes.Interface, driver, node string) *Writer {
 
 // Set queues the devices as the claim's status.
 func (w *Writer) Set(claim attachment.ClaimRef, devices []Device) {
-	w.outbox.Put(claim, func(update, bool) update { return update{devices: devices, at: time.Now()} })
+	w.Hold(claim, devices)
+	w.Release(claim)
 }
 
-// SetAfter queues the devices as the claim's status, which is written after a channel is closed. The caller then calls
-// Wake.
-func (w *Writer) SetAfter(claim attachment.ClaimRef, devices []Device, after <-chan struct{}) {
-	w.outbox.Put(claim, func(update, bool) update { return update{devices: devices, at: time.Now(), after: after} })
+// Hold keeps the devices as the claim's status, and leaves it to Release to queue it. An earlier status that is still
+// queued takes it along.
+func (w *Writer) Hold(claim attachment.ClaimRef, devices []Device) {
+	w.outbox.Hold(claim, func(update, bool) update { return update{devices: devices, at: time.Now()} })
 }
 
-// Wake has the pending status of a claim written now.
-func (w *Writer) Wake(claim attachment.ClaimRef) { w.outbox.Wake(claim) }
+// Release queues the pending status of a claim, if there is one.
+func (w *Writer) Release(claim attachment.ClaimRef) { w.outbox.Release(claim) }
 
 // Repair queues the devices as the claim's status unless it has them already. A
 // pending Set is written in any case, because the claim may have earlier addresses.
@@ -109,9 +94,6 @@ func (w *Writer) Run(ctx context.Context) { w.outbox.Run(ctx, 1, w.write) }
 // write stores one claim's status. It returns an error to be called again: not if the
 // claim is gone, or another claim has its name, and not after maxTries.
 func (w *Writer) write(ctx context.Context, claim attachment.ClaimRef, p background.Pending[update], tries int) error {
-	if p.Update.waits() {
-		return errWaits
-	}
 	failpoint.Reach(failpoint.BeforeStatusWrite)
 	defer failpoint.Reach(failpoint.AfterStatusWrite)
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)

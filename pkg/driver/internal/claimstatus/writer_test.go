@@ -53,8 +53,8 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-// TestSetAfter checks that a status waits for what goes first, and is written then, also if the driver stops.
-func TestSetAfter(t *testing.T) {
+// TestHold checks that a status waits for its release, and is written then, also if the driver stops.
+func TestHold(t *testing.T) {
 	for name, stops := range map[string]bool{"the driver runs": false, "the driver stops": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -63,12 +63,10 @@ func TestSetAfter(t *testing.T) {
 				ctx, end := context.WithCancel(t.Context())
 				var running sync.WaitGroup
 				running.Go(func() { w.Run(ctx) })
-				first := make(chan struct{})
-				w.SetAfter(claimRef, nil, first)
+				w.Hold(claimRef, nil)
 				time.Sleep(time.Second)
 				drivertest.Same(t, "requests before", 0, len(kube.Actions()))
-				close(first)
-				w.Wake(claimRef)
+				w.Release(claimRef)
 				if !stops {
 					synctest.Wait()
 					drivertest.Same(t, "requests at once", 1, len(kube.Actions()))
