@@ -88,7 +88,7 @@ var varying = []struct {
 	as   string
 }{
 	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`), "TIME"},
-	{regexp.MustCompile(`(?m)^NADRA-4(04|24) .*\n`), ""}, // on another node, another address
+	{regexp.MustCompile(`(?m)^ *NADRA-4(04|24) .*\n`), ""}, // on another node, another address
 	{regexp.MustCompile(`\d+ expected\.`), "N expected."},
 	{regexp.MustCompile(`\d+ pods still have (.*), of \d+ workloads; the oldest is \d+ minutes? old`), "N pods still have $1"},
 	{regexp.MustCompile(`-[0-9a-f]{8,10}-[0-9a-z]{5}\b`), "-POD"},
