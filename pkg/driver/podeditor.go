@@ -15,6 +15,7 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/podns"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/claimstatus"
@@ -41,8 +42,13 @@ func (e *podEditor) podOf(s liveSandbox, pod *metav1.PartialObjectMetadata) pode
 	shown, _ := networkstatus.Shown(pod.Annotations[nadv1.NetworkStatusAnnot]) // nadra replaces a text that cannot be read
 	return podedit.Pod{
 		Namespace: s.Pod.Namespace, Baseline: baselineOf(records, s.Sandbox), Annotation: e.cfg.networksText(pod.Annotations),
-		Records: records, Shown: shown, OwnStatus: e.watch.hasOwnStatus(s.Pod),
+		Described: described(pod), Records: records, Shown: shown, OwnStatus: e.watch.hasOwnStatus(s.Pod),
 	}
+}
+
+// described reports whether a pod's networks annotation was written from its claims.
+func described(pod *metav1.PartialObjectMetadata) bool {
+	return pod.Annotations[v1alpha1.DescribedAnnotation] != ""
 }
 
 // recordsOf returns the records of a pod without those that exist for another sandbox.

@@ -19,6 +19,8 @@ type Pod struct {
 	Baseline string
 	// Annotation is the present one.
 	Annotation string
+	// Described is true if nadra wrote the baseline from the pod's claims: an edit removes none of their networks.
+	Described bool
 	// Records are those of the pod, in order. None has failed to be added: those are forgotten.
 	Records []checkpoint.Record
 	// Shown are the entries of network-status without that of the default network. OwnStatus is
@@ -79,7 +81,7 @@ func Make(pod Pod) Plan {
 	}
 	// A baseline that cannot be read has no elements.
 	baseline, _ := attachment.ParseSelections(pod.Baseline, pod.Namespace)
-	m := match(baseline, selections, pod.Records)
+	m := match(baseline, selections, pod)
 	plan := m.plan()
 	foreign := pod.Foreign()
 	if foreign == "" || plan.Empty() && m.unserved == 0 {

@@ -173,6 +173,29 @@ func TestMake(t *testing.T) {
 	}
 }
 
+// TestDescribed edits the annotation of pods for which the webhook has written it, from their claims by hand.
+func TestDescribed(t *testing.T) {
+	byClaim := []checkpoint.Record{record(t, "blue", "data0", 0, claimed), record(t, "red", "net2", 1, claimed)}
+	green := record(t, "green", "net1", 2, live)
+	for _, tt := range []struct {
+		name, annotation string
+		records          []checkpoint.Record
+		want             string
+	}{
+		{"KubeVirt empties it", "", byClaim, ""},
+		{"it names one of two", "red", byClaim, ""},
+		{"it names another network, too", "blue@data0,red,green", byClaim, "+green@net1#2"},
+		{"and not any more", "blue@data0,red", append(slices.Clone(byClaim), green), "-green@net1"},
+		{"it names only another network", "green", byClaim, "+green@net1#2"},
+		{"it takes the interface of a claim's network", "green@data0", byClaim, "refused green@data0 removing false"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			plan := Make(Pod{Namespace: "default", Baseline: "blue@data0,red", Annotation: tt.annotation, Described: true, Records: tt.records})
+			drivertest.Same(t, "plan", tt.want, plan.text())
+		})
+	}
+}
+
 // TestMakeRefuses checks which annotations change nothing at all, and why.
 func TestMakeRefuses(t *testing.T) {
 	blue := []checkpoint.Record{record(t, "blue", "net1", 0)}
