@@ -152,7 +152,7 @@ func (e *podEdits) begin(ctx context.Context, sandbox attachment.Sandbox) {
 	claimed := slices.DeleteFunc(e.store.ForPod(sandbox.Pod.UID), checkpoint.Record.Unclaimed)
 	pod := podedit.Pod{Namespace: sandbox.Pod.Namespace, Baseline: baselineOf(claimed, sandbox), Annotation: *sandbox.Networks, Records: claimed}
 	if known := e.watch.Find(sandbox.Pod); known != nil { // the kubelet may make the sandbox of a pod that it saw before an edit
-		pod.Annotation, pod.Described = e.cfg.networksText(known.Annotations), described(known)
+		pod.Annotation, pod.Given = e.cfg.networksText(known.Annotations), givenTo(known)
 	}
 	if !e.owner.owned() || sandbox.NetNS == "" || !podedit.Due(pod) {
 		return
