@@ -92,7 +92,7 @@ func (a admitted) names(selections []attachment.Selection) bool {
 
 // complete makes every container of a pod refer to its handwritten claims, so that the gate holds
 // the containers. It also writes the claims' networks into the annotation, for consumers such as
-// multi-networkpolicy. A pod whose label leaves it to Multus gets no annotation, because Multus
+// multi-networkpolicy, and that it did so. A pod whose label leaves it to Multus gets no annotation, because Multus
 // would attach its networks.
 func (a admitted) complete() Decision {
 	d := Decision{Outcome: Untouched}
@@ -113,7 +113,8 @@ func (a admitted) complete() Decision {
 	case unknown != "":
 		d.Warnings = append(d.Warnings, warning(translate.ClaimUnseen, unknown))
 	default:
-		edits = append(edits, annotate(a.pod, map[string]string{a.networksKey(): attachment.NetworksValue(selections)})...)
+		text := attachment.NetworksValue(selections)
+		edits = append(edits, annotate(a.pod, map[string]string{a.networksKey(): text, v1alpha1.DescribedAnnotation: text})...)
 	}
 	if d.Edits = edits; len(edits) > 0 {
 		d.Outcome = Converted

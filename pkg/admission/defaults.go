@@ -99,7 +99,8 @@ func (a admitted) prepended(given defaultNetworks) Decision {
 }
 
 // defaults returns the default networks that the pod does not have yet. The label of its namespace
-// takes precedence over the controller's list. A system namespace has no default networks.
+// takes precedence over the controller's list. A system namespace has no default networks, and a launcher pod of KubeVirt
+// gets none: no guest would have them, and KubeVirt takes net1 for a name of its own.
 func (a admitted) defaults() (given defaultNetworks, warned string, err error) {
 	var value string
 	labelled := false
@@ -108,7 +109,8 @@ func (a admitted) defaults() (given defaultNetworks, warned string, err error) {
 	}
 	recorded, marked := a.pod.Annotations[v1alpha1.DefaultNetworksKey]
 	switch {
-	case labelled && value == v1alpha1.DefaultNetworksNone, !labelled && len(a.options.DefaultNetworks) == 0, recorded == v1alpha1.DefaultNetworksNone:
+	case labelled && value == v1alpha1.DefaultNetworksNone, !labelled && len(a.options.DefaultNetworks) == 0, recorded == v1alpha1.DefaultNetworksNone,
+		a.pod.Labels[attachment.LauncherLabel] == attachment.Launcher:
 		return given, "", nil
 	case slices.Contains(a.options.SystemNamespaces, a.namespace):
 		if labelled {

@@ -6,6 +6,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	metadatav1alpha1 "k8s.io/dynamic-resource-allocation/api/metadata/v1alpha1"
 	metadatav1beta1 "k8s.io/dynamic-resource-allocation/api/metadata/v1beta1"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 	"k8s.io/klog/v2"
@@ -19,13 +20,13 @@ import (
 )
 
 // metadataOptions returns the options with which the kubeletplugin helper gives containers a
-// file about each request's devices (KEP-5304).
+// file about each request's devices (KEP-5304). The file also has the older version, because KubeVirt 1.9 reads only that.
 func metadataOptions(cfg Config) []kubeletplugin.Option {
 	if !cfg.DeviceMetadata {
 		return nil
 	}
 	return []kubeletplugin.Option{
-		kubeletplugin.EnableDeviceMetadata(true, []schema.GroupVersion{metadatav1beta1.SchemeGroupVersion}),
+		kubeletplugin.EnableDeviceMetadata(true, []schema.GroupVersion{metadatav1beta1.SchemeGroupVersion, metadatav1alpha1.SchemeGroupVersion}),
 		kubeletplugin.CDIDirectory(cfg.CDIDir),
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/nadra-dev/nadra/internal/gate"
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/networkstatus"
@@ -192,4 +193,22 @@ func (w *editWorld) admitted(pod *nri.PodSandbox) {
 			w.t.Errorf("the gate: %v, %v", verdict, err)
 		}
 	}
+}
+
+// TestDescribedNetworksStay empties the annotation of a pod for which the webhook has written it from the claims, as
+// KubeVirt does. The pod keeps the claims' networks.
+func TestDescribedNetworksStay(t *testing.T) {
+	inEditWorld(t, func(t *testing.T, w *editWorld) {
+		pod := w.pod("web")
+		pod.Annotations = map[string]string{v1alpha1.DescribedAnnotation: "default/blue,default/blue"}
+		if _, err := w.kube.CoreV1().Pods("default").Update(t.Context(), pod, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		w.run("web", "s1", "default/blue,default/blue")
+		w.has("web", "s1", "blue@net1", "blue@net2")
+		w.edit("web", "")
+		w.has("web", "s1", "blue@net1", "blue@net2")
+		w.edit("web", "red")
+		w.has("web", "s1", "blue@net1", "blue@net2", "red@net3")
+	})
 }

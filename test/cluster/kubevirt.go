@@ -17,8 +17,8 @@ const (
 
 // KubeVirt has the parts of KubeVirt that need neither libvirt nor KVM.
 type KubeVirt struct {
-	// Image is the archive of the image with virt-api, virt-controller, and the stand-in for the programs
-	// of launcher pods.
+	// Image is the archive of the image with virt-api, virt-controller, the stand-in for the programs of launcher
+	// pods, and a program that reads in them what virt-launcher reads about devices.
 	Image string
 	// Binding is a program that binds the networks of a machine to its launcher pod, as virt-handler does.
 	Binding string
@@ -48,8 +48,8 @@ func BuildKubeVirt(ctx context.Context, out io.Writer) (KubeVirt, error) {
 	b := &planner{ctx: ctx}
 	built := b.add(goBuild{
 		name: "kubevirt", version: b.moduleVersion(dir, kubeVirtModule), dir: dir, own: "kubevirt.io/...",
-		sources:  []string{"manifests/*.go", "launcher/*.go", "binding/*.go"},
-		packages: append(prefixed(kubeVirtModule+"/cmd/", "virt-api", "virt-controller"), "./manifests", "./launcher", "./binding"),
+		sources:  []string{"manifests/*.go", "launcher/*.go", "binding/*.go", "devices/*.go", "template/*/*/*.go", "template/*/*/*/*.go"},
+		packages: append(prefixed(kubeVirtModule+"/cmd/", "virt-api", "virt-controller"), "./manifests", "./launcher", "./binding", "./devices"),
 	})
 	mkimage := b.add(mkimageBuild(root))
 	if b.err != nil {
@@ -76,6 +76,7 @@ func kubeVirtImage(cache string, programs, mkimage *recipe) *recipe {
 			"-o", filepath.Join(into, "kubevirt.tar"), "-t", KubeVirtImage, "-env", "PATH=/usr/bin", "-env", "TMPDIR=/profile-data",
 			"/usr/bin/virt-api=" + filepath.Join(programs.folder(cache), "virt-api"),
 			"/usr/bin/virt-controller=" + filepath.Join(programs.folder(cache), "virt-controller"),
+			"/usr/bin/devices=" + filepath.Join(programs.folder(cache), "devices"),
 		}
 		for _, name := range launcherPrograms {
 			args = append(args, "/usr/bin/"+name+"="+filepath.Join(programs.folder(cache), "launcher"))

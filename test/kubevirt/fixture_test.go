@@ -132,6 +132,8 @@ type nic struct {
 	binding string
 	mac     string
 	primary bool
+	// claim and request name the network of a claim, in place of network.
+	claim, request string
 }
 
 // parts returns the interface and the network of a machine's spec.
@@ -156,6 +158,9 @@ func (n nic) parts() (iface, network map[string]any) {
 		}
 		network = map[string]any{"name": n.name, "multus": multus}
 	}
+	if n.claim != "" {
+		network = map[string]any{"name": n.name, "resourceClaim": map[string]any{"claimName": n.claim, "requestName": n.request}}
+	}
 	return iface, network
 }
 
@@ -168,10 +173,13 @@ func (f *fixture) create(name string, nics ...nic) {
 // tryCreate creates a machine, unless virt-api refuses it.
 func (f *fixture) tryCreate(name string, nics ...nic) error {
 	f.Helper()
-	var interfaces, networks []any
+	var interfaces, networks, claims []any
 	for _, n := range nics {
 		i, network := n.parts()
 		interfaces, networks = append(interfaces, i), append(networks, network)
+		if n.claim != "" {
+			claims = append(claims, map[string]any{"name": n.claim, "resourceClaimTemplateName": n.claim})
+		}
 	}
 	vm := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine",
@@ -184,7 +192,8 @@ func (f *fixture) tryCreate(name string, nics ...nic) error {
 					"cpu": map[string]any{"model": "Penryn"}, "memory": map[string]any{"guest": "64Mi"},
 					"devices": map[string]any{"interfaces": interfaces},
 				},
-				"networks": networks,
+				"networks":       networks,
+				"resourceClaims": claims,
 			}},
 		},
 	}}

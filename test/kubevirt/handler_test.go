@@ -145,10 +145,19 @@ func (f *fixture) ended(name string) {
 		if slices.Contains([]string{"Succeeded", "Failed"}, text(i, "status", "phase")) {
 			return nil
 		}
-		set(i, "Succeeded", "status", "phase")
-		_, err = handler.Resource(instances).Namespace(f.NS).Update(ctx, i, metav1.UpdateOptions{})
-		return err
+		return f.update(ctx, i, func(i *unstructured.Unstructured) { set(i, "Succeeded", "status", "phase") })
 	})
+}
+
+// update changes an instance with the identity of its node's virt-handler. It refuses an instance without a node.
+func (f *fixture) update(ctx context.Context, i *unstructured.Unstructured, change func(*unstructured.Unstructured)) error {
+	handler, found := handlers[text(i, "status", "nodeName")]
+	if !found {
+		return fmt.Errorf("instance %s is on no node", i.GetName())
+	}
+	change(i)
+	_, err := handler.Resource(instances).Namespace(f.NS).Update(ctx, i, metav1.UpdateOptions{})
+	return err
 }
 
 // asHandler changes a machine's instance with virt-handler's identity.
@@ -159,9 +168,7 @@ func (f *fixture) asHandler(name string, change func(*unstructured.Unstructured)
 		if err != nil {
 			return err
 		}
-		change(i)
-		_, err = handler.Resource(instances).Namespace(f.NS).Update(ctx, i, metav1.UpdateOptions{})
-		return err
+		return f.update(ctx, i, change)
 	})
 }
 

@@ -27,8 +27,8 @@ spec:
   configuration:
     imagePullPolicy: Never
     vmRolloutStrategy: LiveUpdate
-    developerConfiguration: {useEmulation: true, featureGates: [LiveUpdateNADRef]}
-    network: {binding: {lane: {networkAttachmentDefinition: kubevirt/binding}}}
+    developerConfiguration: {useEmulation: true, featureGates: [NetworkDevicesWithDRA]}
+    network: {binding: {lane: {networkAttachmentDefinition: kubevirt/binding}, claimed: {}}}
 `
 
 // networks are those of KubeVirt itself: one of the binding plugin, and one for migrations.

@@ -129,14 +129,7 @@ func TestHotplug(t *testing.T) {
 	f := setup(t, "vm-hotplug", "lan", macvlan, "wan", macvlan)
 	before := f.start("db", nic{name: "lan", network: "lan"})
 	lan := f.podInterface("db", "lan")
-	iface, network := nic{name: "wan", network: "wan", mac: "02:00:00:00:03:01"}.parts()
-	f.edit("db", func(spec map[string]any) {
-		devices := spec["domain"].(map[string]any)["devices"].(map[string]any)
-		devices["interfaces"] = append(devices["interfaces"].([]any), iface)
-		spec["networks"] = append(spec["networks"].([]any), network)
-	})
-	wan := f.podInterface("db", "wan")
-	f.plugged("db", "wan")
+	wan := f.plug("db", nic{name: "wan", network: "wan", mac: "02:00:00:00:03:01"})
 	f.checkLauncher(f.launcher("db"), lan, wan)
 	f.bind("db", before)
 	f.edit("db", func(spec map[string]any) {
@@ -173,6 +166,39 @@ func TestHotplug(t *testing.T) {
 	if after.UID != before.UID {
 		t.Errorf("the machine has launcher pod %s, and had %s: it was not to move", after.Name, before.Name)
 	}
+}
+
+// TestDefaultNetworks plugs an interface into a running machine in a namespace with a default network, which other pods
+// get. With an interface net1 in its launcher pod, virt-controller would give the machine's interfaces other names.
+func TestDefaultNetworks(t *testing.T) {
+	t.Parallel()
+	f := setup(t, "vm-default", "all", macvlan, "lan", macvlan, "wan", macvlan)
+	f.Kubectl("label", "namespace", f.NS, "nadra.dev/default-networks=all")
+	f.Eventually(waitLimit, func(ctx context.Context) error {
+		out, err := f.Cluster.Kubectl(ctx, "-n", f.NS, "run", "try", "--image=none", "--dry-run=server", "-o", "jsonpath={.metadata.annotations}")
+		if err == nil && !strings.Contains(out, f.NS+"/all") {
+			err = fmt.Errorf("a new pod has annotations %s, without the default network", out)
+		}
+		return err
+	})
+	p := f.start("db", nic{name: "lan", network: "lan"})
+	lan := f.podInterface("db", "lan")
+	f.checkLauncher(p, lan)
+	f.checkLauncher(f.launcher("db"), lan, f.plug("db", nic{name: "wan", network: "wan"}))
+}
+
+// plug adds an interface to a running machine, and returns the pod's when the guest has it.
+func (f *fixture) plug(name string, n nic) string {
+	f.Helper()
+	iface, network := n.parts()
+	f.edit(name, func(spec map[string]any) {
+		devices := spec["domain"].(map[string]any)["devices"].(map[string]any)
+		devices["interfaces"] = append(devices["interfaces"].([]any), iface)
+		spec["networks"] = append(spec["networks"].([]any), network)
+	})
+	shown := f.podInterface(name, n.name)
+	f.plugged(name, n.name)
+	return shown
 }
 
 // TestSwap replaces the network of an interface of a running machine. virt-controller migrates the machine to

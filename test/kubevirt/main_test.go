@@ -32,8 +32,8 @@ var (
 	theLab *lab.Lab
 	// interrupted ends when a person stops the run.
 	interrupted context.Context
-	// handler is the client of the stand-in for virt-handler, with its identity.
-	handler dynamic.Interface
+	// handlers are the clients of the stand-in for virt-handler by node, with its identity.
+	handlers = map[string]dynamic.Interface{}
 	// user is a client of KubeVirt's API with all rights.
 	user dynamic.Interface
 	// runFolder is a temporary folder.
@@ -87,8 +87,15 @@ func install(ctx context.Context, c *cluster.Cluster) error {
 	if user, err = dynamic.NewForConfig(config); err != nil {
 		return err
 	}
-	config = rest.CopyConfig(config)
-	config.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:kubevirt:kubevirt-handler"}
-	handler, err = dynamic.NewForConfig(config)
-	return err
+	for _, n := range c.Nodes() {
+		config := rest.CopyConfig(config)
+		config.Impersonate = rest.ImpersonationConfig{
+			UserName: "system:serviceaccount:kubevirt:kubevirt-handler",
+			Extra:    map[string][]string{"authentication.kubernetes.io/node-name": {n.Name()}}, // as in the token of a pod
+		}
+		if handlers[n.Name()], err = dynamic.NewForConfig(config); err != nil {
+			return err
+		}
+	}
+	return nil
 }

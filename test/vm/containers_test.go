@@ -65,6 +65,10 @@ func TestContainersGetTheirDevices(t *testing.T) {
 				t.Errorf("the file lacks %s:\n%s", want, printed)
 			}
 		}
+		// KubeVirt 1.9 reads the older version only.
+		if version := `"metadata.resource.k8s.io/v1alpha1"`; !strings.Contains(printed, version) {
+			t.Errorf("the file has not version %s:\n%s", version, printed)
+		}
 	})
 	testCase(t, "RDMA devices and VFs go back", f.leavesNothing)
 }

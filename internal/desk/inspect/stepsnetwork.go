@@ -80,7 +80,7 @@ func (s *subject) withoutDefaults() string {
 		return ""
 	}
 	return fmt.Sprintf("; it does not have the default networks of its namespace (label %s=%s): the webhook adds them when it admits a pod that nadra serves, "+
-		"but not to static pods, pods with claims by hand, and pods that are older than the label", v1alpha1.DefaultNetworksKey, label)
+		"but not to static pods, pods with claims by hand, launcher pods of KubeVirt, and pods that are older than the label", v1alpha1.DefaultNetworksKey, label)
 }
 
 // nameOf returns the network's name for a text.

@@ -48,6 +48,11 @@ const PluginsData = "nadraPlugins"
 // DefaultNetworksNone is the value of DefaultNetworksKey for no default networks.
 const DefaultNetworksNone = "none"
 
+// DescribedAnnotation marks a pod whose networks annotation the webhook has written from the pod's claims by hand, and
+// has that text. The annotation of such a pod describes its claims: no edit takes a network of theirs away. KubeVirt
+// writes its own text, without these networks, into the annotation of launcher pods that run.
+const DescribedAnnotation = "nadra.dev/networks-of-claims"
+
 // ProfileLabel is the label of a Node for what it offers, and of the ResourceSlices that nodes of this profile
 // share. FactsAnnotation is the annotation of the Node from which the profile follows.
 const (

@@ -17,6 +17,8 @@ type matches struct {
 	wanted  []attachment.Selection
 	// baseline has the elements that records of claims had in the baseline, by record.
 	baseline map[int]attachment.Selection
+	// given are the records whose elements the webhook has written.
+	given map[int]bool
 	// byElement has the record of each wanted element, and byRecord the element of each record.
 	byElement, byRecord []int
 	// absent are wanted elements that the baseline has and nadra did not attach.
@@ -33,13 +35,18 @@ type matches struct {
 // match finds the record of each element. An element that names its interface goes first, then
 // one that does not, which prefers an interface that nadra has named. Attachments that the pod
 // has go before removed ones of claims, which are attached again if their interface is free.
-func match(baseline, wanted []attachment.Selection, records []checkpoint.Record) *matches {
+func match(baseline, wanted []attachment.Selection, records []checkpoint.Record, given int) *matches {
+	given = min(given, len(baseline))
 	m := &matches{
-		records: records, wanted: wanted, baseline: map[int]attachment.Selection{},
+		records: records, wanted: wanted, baseline: map[int]attachment.Selection{}, given: map[int]bool{},
 		byElement: slices.Repeat([]int{none}, len(wanted)), byRecord: slices.Repeat([]int{none}, len(records)), absent: make([]bool, len(wanted)),
 		keeps: make([]error, len(records)), taken: map[string]bool{},
 	}
-	unserved := m.bind(baseline)
+	unserved := m.bind(baseline[:given])
+	for i := range m.baseline {
+		m.given[i] = true
+	}
+	unserved = append(unserved, m.bind(baseline[given:])...)
 	named := m.named()
 	there := func(i int) bool { return !records[i].Removed }
 	m.assign(true, there)
@@ -123,10 +130,13 @@ func (m *matches) stays(record int) bool {
 	return !r.DeviceOnly && !r.Removed && (m.byRecord[record] != none || m.isPinned(record) || m.keeps[record] != nil)
 }
 
-// isPinned reports whether an edit cannot remove a record: the baseline does not name it, because its
-// claim was written by hand, or Multus had it from elsewhere.
+// isPinned reports whether an edit cannot remove a record: the webhook has written its element, or the baseline does not
+// name it, because its claim was written by hand, or Multus had it from elsewhere.
 func (m *matches) isPinned(record int) bool {
 	_, bound := m.baseline[record]
 	r := m.records[record]
-	return !r.ByAnnotation() && !r.DeviceOnly && !r.Removed && !bound && m.byRecord[record] == none
+	if r.DeviceOnly || r.Removed || m.byRecord[record] != none {
+		return false
+	}
+	return m.given[record] || !r.ByAnnotation() && !bound
 }

@@ -19,6 +19,9 @@ type Pod struct {
 	Baseline string
 	// Annotation is the present one.
 	Annotation string
+	// Given is how many of the baseline's first elements nadra's webhook has written: an edit, whose author may not know
+	// of them, does not remove their networks.
+	Given int
 	// Records are those of the pod, in order. None has failed to be added: those are forgotten.
 	Records []checkpoint.Record
 	// Shown are the entries of network-status without that of the default network. OwnStatus is
@@ -79,7 +82,7 @@ func Make(pod Pod) Plan {
 	}
 	// A baseline that cannot be read has no elements.
 	baseline, _ := attachment.ParseSelections(pod.Baseline, pod.Namespace)
-	m := match(baseline, selections, pod.Records)
+	m := match(baseline, selections, pod.Records, pod.Given)
 	plan := m.plan()
 	foreign := pod.Foreign()
 	if foreign == "" || plan.Empty() && m.unserved == 0 {
