@@ -176,7 +176,7 @@ func (r *collector) events(ctx context.Context) error {
 	}
 	var found []*corev1.Event
 	for _, ns := range slices.Compact(slices.Sorted(slices.Values(namespaces))) {
-		list, err := kube.AllItems[corev1.Event](ctx, metav1.ListOptions{}, kube.PagesOf(r.Kube.CoreV1().Events(ns).List))
+		list, err := kube.AllItems[corev1.Event](ctx, kube.All, r.Kube.CoreV1().Events(ns).List)
 		r.failed("events of "+named(ns), err, "the right to list events there")
 		for _, e := range list {
 			if about := e.InvolvedObject; r.related[about.Kind+"/"+about.Namespace+"/"+about.Name] {

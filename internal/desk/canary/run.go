@@ -85,7 +85,7 @@ func (r Runner) progress(format string, args ...any) {
 func (r Runner) sweep(ctx context.Context, plan *Plan) error {
 	var old []Pod
 	for _, namespace := range plan.Namespaces() {
-		list := kube.PagesOf(r.Kube.CoreV1().Pods(namespace).List)
+		list := r.Kube.CoreV1().Pods(namespace).List
 		err := kube.EachItem(ctx, metav1.ListOptions{LabelSelector: Selector()}, list, func(p *corev1.Pod) {
 			old = append(old, Pod{Namespace: p.Namespace, Name: p.Name})
 		})

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -22,13 +21,13 @@ var whereabouts = schema.GroupVersion{Group: "whereabouts.cni.cncf.io", Version:
 func (c Cleaner) objects(ctx context.Context) (objectFacts, error) {
 	var f objectFacts
 	resources := c.Kube.ResourceV1()
-	err := appendAll(ctx, kube.PagesOf(resources.ResourceClaims(c.Namespace).List), &f.Claims)
+	err := kube.EachItem(ctx, kube.All, resources.ResourceClaims(c.Namespace).List, kube.Into(&f.Claims))
 	if err != nil {
 		return f, fmt.Errorf("listing ResourceClaims: %w", err)
 	}
 	ours := metav1.ListOptions{LabelSelector: v1alpha1.ManagedByLabel + "=" + v1alpha1.Controller}
-	err = kube.EachItem(ctx, ours, kube.PagesOf(resources.ResourceClaimTemplates(c.Namespace).List),
-		func(o *resourceapi.ResourceClaimTemplate) { f.Templates = append(f.Templates, *o) })
+	err = kube.EachItem(ctx, ours, resources.ResourceClaimTemplates(c.Namespace).List,
+		kube.Into(&f.Templates))
 	if err != nil {
 		return f, fmt.Errorf("listing ResourceClaimTemplates: %w", err)
 	}
@@ -76,7 +75,7 @@ func allocationOf(fields map[string]any, id string) allocation {
 // has none.
 func (c Cleaner) each(ctx context.Context, resource string, do func(*unstructured.Unstructured)) error {
 	client := c.Dynamic.Resource(whereabouts.WithResource(resource))
-	err := kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(client.List), do)
+	err := kube.EachItem(ctx, kube.All, client.List, do)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("listing %s of whereabouts: %w", resource, err)
 	}
@@ -87,7 +86,7 @@ func (c Cleaner) each(ctx context.Context, resource string, do func(*unstructure
 // namespace.
 func (c Cleaner) pods(ctx context.Context) ([]corev1.Pod, error) {
 	var out []corev1.Pod
-	if err := appendAll(ctx, kube.PagesOf(c.Kube.CoreV1().Pods("").List), &out); err != nil {
+	if err := kube.EachItem(ctx, kube.All, c.Kube.CoreV1().Pods("").List, kube.Into(&out)); err != nil {
 		return nil, fmt.Errorf("listing pods: %w", err)
 	}
 	return out, nil

@@ -21,16 +21,14 @@ func (u Uninstaller) facts(ctx context.Context) (useFacts, error) {
 		read func() error
 	}{
 		{"ResourceClaims", func() error {
-			return appendAll(ctx, kube.PagesOf(resources.ResourceClaims("").List), &f.Claims)
+			return kube.EachItem(ctx, kube.All, resources.ResourceClaims("").List, kube.Into(&f.Claims))
 		}},
 		{"ResourceClaimTemplates", func() error {
-			return appendAll(ctx, kube.PagesOf(resources.ResourceClaimTemplates("").List), &f.Templates)
+			return kube.EachItem(ctx, kube.All, resources.ResourceClaimTemplates("").List, kube.Into(&f.Templates))
 		}},
-		{"pods", func() error { return appendAll(ctx, kube.PagesOf(core.Pods("").List), &f.Pods) }},
-		{"nodes", func() error { return appendAll(ctx, kube.PagesOf(core.Nodes().List), &f.Nodes) }},
-		{"namespaces", func() error {
-			return appendAll(ctx, kube.PagesOf(core.Namespaces().List), &f.Namespaces)
-		}},
+		{"pods", func() error { return kube.EachItem(ctx, kube.All, core.Pods("").List, kube.Into(&f.Pods)) }},
+		{"nodes", func() error { return kube.EachItem(ctx, kube.All, core.Nodes().List, kube.Into(&f.Nodes)) }},
+		{"namespaces", func() error { return kube.EachItem(ctx, kube.All, core.Namespaces().List, kube.Into(&f.Namespaces)) }},
 	} {
 		if err := step.read(); err != nil {
 			return f, fmt.Errorf("listing %s: %w", step.kind, err)
@@ -46,11 +44,6 @@ func (u Uninstaller) facts(ctx context.Context) (useFacts, error) {
 	}
 	f.Upgrade, err = u.upgrade(ctx)
 	return f, err
-}
-
-// appendAll appends all objects of a kind to a list, page by page.
-func appendAll[T any](ctx context.Context, pages kube.Pages, to *[]T) error {
-	return kube.EachItem(ctx, metav1.ListOptions{}, pages, func(item *T) { *to = append(*to, *item) })
 }
 
 // upgrade describes an unfinished upgrade; empty without one.

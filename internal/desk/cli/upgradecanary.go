@@ -10,7 +10,6 @@ import (
 
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/rand"
 
 	"github.com/nadra-dev/nadra/internal/desk/canary"
@@ -37,7 +36,7 @@ func (o *runFlags) namespaceCanaries() func(ctx context.Context, namespace strin
 			return err
 		}
 		used := map[string][]string{} // by node
-		err = kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(cluster.Kube.CoreV1().Pods(namespace).List), func(p *corev1.Pod) {
+		err = kube.EachItem(ctx, kube.All, cluster.Kube.CoreV1().Pods(namespace).List, func(p *corev1.Pod) {
 			selections, err := attachment.ParseSelections(attachment.NetworksText(p.Annotations), namespace)
 			for _, s := range selections {
 				if name := s.Network.String(); err == nil && p.Spec.NodeName != "" && !slices.Contains(used[p.Spec.NodeName], name) {

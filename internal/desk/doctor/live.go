@@ -11,7 +11,6 @@ import (
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	nadclient "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/client/clientset/versioned"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -197,7 +196,7 @@ func FeatureGates(metrics string) map[string]bool {
 // readNetworks reads the NADs.
 func (r *reader) readNetworks(ctx context.Context) {
 	client := r.NADs.K8sCniCncfIoV1().NetworkAttachmentDefinitions("")
-	err := kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(client.List),
+	err := kube.EachItem(ctx, kube.All, client.List,
 		func(nad *nadv1.NetworkAttachmentDefinition) {
 			r.caps.Networks = append(r.caps.Networks, networkOf(nad))
 		})

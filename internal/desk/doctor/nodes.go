@@ -10,7 +10,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nadra-dev/nadra/internal/kube"
 )
@@ -21,7 +20,7 @@ const parallel = 10
 // readNodes reads the nodes and their kubelets' configuration.
 func (r *reader) readNodes(ctx context.Context) {
 	client := r.Kube.CoreV1().Nodes()
-	err := kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(client.List),
+	err := kube.EachItem(ctx, kube.All, client.List,
 		func(n *corev1.Node) {
 			if len(r.Nodes) == 0 || slices.Contains(r.Nodes, n.Name) {
 				r.caps.Nodes = append(r.caps.Nodes, nodeOf(n))

@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -26,7 +25,7 @@ func (r *reader) readPolicies(ctx context.Context) {
 	}
 	out := &Policies{}
 	client := r.Dynamic.Resource(policyResource)
-	err := kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(client.List), func(*unstructured.Unstructured) { out.Count++ })
+	err := kube.EachItem(ctx, kube.All, client.List, func(*unstructured.Unstructured) { out.Count++ })
 	if apierrors.IsNotFound(err) {
 		return // no CustomResourceDefinition
 	}
@@ -42,7 +41,7 @@ func (r *reader) readPolicies(ctx context.Context) {
 func (r *reader) readUnseen(ctx context.Context, out *Policies) error {
 	claiming := map[string]bool{}
 	claims := r.Kube.ResourceV1().ResourceClaims("")
-	err := kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(claims.List), func(c *resourceapi.ResourceClaim) {
+	err := kube.EachItem(ctx, kube.All, claims.List, func(c *resourceapi.ResourceClaim) {
 		if len(attachment.RequestsOfClaim(c.Spec, c.Namespace, nil).Names) == 0 || !attachment.HasDevices(c) {
 			return
 		}
@@ -57,7 +56,7 @@ func (r *reader) readUnseen(ctx context.Context, out *Policies) error {
 		return err
 	}
 	pods := r.Kube.CoreV1().Pods("")
-	err = kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(pods.List), func(p *corev1.Pod) {
+	err = kube.EachItem(ctx, kube.All, pods.List, func(p *corev1.Pod) {
 		if name := p.Namespace + "/" + p.Name; claiming[name] && p.Annotations[attachment.NetworksAnnotation] == "" {
 			out.Unseen = append(out.Unseen, name)
 		}

@@ -18,7 +18,7 @@ import (
 // readWebhook finds the configuration of nadra's webhook, and counts the ready endpoints of its Service.
 func (r *reader) readWebhook(ctx context.Context) {
 	client := r.Kube.AdmissionregistrationV1().MutatingWebhookConfigurations()
-	err := kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(client.List), func(c *admissionv1.MutatingWebhookConfiguration) {
+	err := kube.EachItem(ctx, kube.All, client.List, func(c *admissionv1.MutatingWebhookConfiguration) {
 		for _, w := range c.Webhooks {
 			s := w.ClientConfig.Service
 			if s == nil || s.Name != installation.WebhookService {
@@ -38,7 +38,7 @@ func (r *reader) readWebhook(ctx context.Context) {
 	w := r.caps.Webhook
 	of := metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + w.Service}
 	ready := map[string]bool{}
-	err = kube.EachItem(ctx, of, kube.PagesOf(r.Kube.DiscoveryV1().EndpointSlices(w.Namespace).List), func(s *discoveryv1.EndpointSlice) {
+	err = kube.EachItem(ctx, of, r.Kube.DiscoveryV1().EndpointSlices(w.Namespace).List, func(s *discoveryv1.EndpointSlice) {
 		for _, e := range s.Endpoints {
 			for _, address := range e.Addresses {
 				ready[address] = ready[address] || ptr.Deref(e.Conditions.Ready, true)
@@ -57,7 +57,7 @@ func (r *reader) readWebhook(ctx context.Context) {
 func (r *reader) readSlices(ctx context.Context) {
 	out := &Published{}
 	ours := metav1.ListOptions{FieldSelector: resourceapi.ResourceSliceSelectorDriver + "=" + v1alpha1.DriverName}
-	err := kube.EachItem(ctx, ours, kube.PagesOf(r.Kube.ResourceV1().ResourceSlices().List), func(s *resourceapi.ResourceSlice) {
+	err := kube.EachItem(ctx, ours, r.Kube.ResourceV1().ResourceSlices().List, func(s *resourceapi.ResourceSlice) {
 		out.Slices++
 		out.Devices += len(s.Spec.Devices)
 	})

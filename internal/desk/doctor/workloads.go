@@ -25,7 +25,7 @@ import (
 func (r *reader) readDaemonSets(ctx context.Context) {
 	client := r.Kube.AppsV1().DaemonSets("")
 	var found []*appsv1.DaemonSet
-	err := kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(client.List),
+	err := kube.EachItem(ctx, kube.All, client.List,
 		func(d *appsv1.DaemonSet) {
 			if isMultus(d) {
 				found = append(found, d)
@@ -47,7 +47,7 @@ func (r *reader) readDaemonSets(ctx context.Context) {
 // run. It returns nil if there is none or if the user may not list DaemonSets.
 func Driver(ctx context.Context, client kubernetes.Interface) (*Nadra, error) {
 	var out *Nadra
-	_, err := kube.EachReadable(ctx, metav1.ListOptions{}, kube.PagesOf(client.AppsV1().DaemonSets("").List), func(d *appsv1.DaemonSet) {
+	_, err := kube.EachReadable(ctx, kube.All, client.AppsV1().DaemonSets("").List, func(d *appsv1.DaemonSet) {
 		if n := nadraOf(d); n != nil {
 			out = n
 		}
@@ -97,7 +97,7 @@ const autoscalerStatus = "cluster-autoscaler-status"
 func (r *reader) readComponents(ctx context.Context) {
 	client := r.Kube.AppsV1().Deployments("")
 	where := map[string]string{}
-	err := kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(client.List),
+	err := kube.EachItem(ctx, kube.All, client.List,
 		func(d *appsv1.Deployment) {
 			if args, found := installation.ContainerArgs(&d.Spec.Template.Spec, installation.ControllerContainer); found {
 				r.caps.Controller = &Controller{
@@ -131,7 +131,7 @@ func (r *reader) readComponents(ctx context.Context) {
 func (r *reader) readPods(ctx context.Context) {
 	client := r.Kube.CoreV1().Pods("")
 	var claiming []*corev1.Pod
-	err := kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(client.List), func(p *corev1.Pod) {
+	err := kube.EachItem(ctx, kube.All, client.List, func(p *corev1.Pod) {
 		r.addStaticPod(p)
 		switch {
 		case p.Status.Phase != corev1.PodPending || p.DeletionTimestamp != nil || p.Spec.HostNetwork:
@@ -168,8 +168,8 @@ func (r *reader) addClaiming(ctx context.Context, pods []*corev1.Pod) {
 	}
 	resources := r.Kube.ResourceV1()
 	err := errors.Join(
-		kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(resources.ResourceClaims("").List), func(c *resourceapi.ResourceClaim) { note(claims, c, c.Spec) }),
-		kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(resources.ResourceClaimTemplates("").List), func(t *resourceapi.ResourceClaimTemplate) { note(templates, t, t.Spec.Spec) }),
+		kube.EachItem(ctx, kube.All, resources.ResourceClaims("").List, func(c *resourceapi.ResourceClaim) { note(claims, c, c.Spec) }),
+		kube.EachItem(ctx, kube.All, resources.ResourceClaimTemplates("").List, func(t *resourceapi.ResourceClaimTemplate) { note(templates, t, t.Spec.Spec) }),
 	)
 	r.failed(PartClaims, "", err, "the right to list resourceclaims and resourceclaimtemplates of resource.k8s.io")
 	for _, p := range pods {

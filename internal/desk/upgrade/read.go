@@ -67,7 +67,7 @@ func (c Cluster) Objects(ctx context.Context) (*Objects, error) {
 // all returns a function that appends all objects of a kind to a list, page by page.
 func all[T any, L runtime.Object](list func(context.Context, metav1.ListOptions) (L, error), to *[]T) func(context.Context) error {
 	return func(ctx context.Context) error {
-		return kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(list), func(item *T) { *to = append(*to, *item) })
+		return kube.EachItem(ctx, kube.All, list, kube.Into(to))
 	}
 }
 

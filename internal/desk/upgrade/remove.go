@@ -67,7 +67,7 @@ func (r Removal) daemonSet(ctx context.Context, d *appsv1.DaemonSet) error {
 // rights deletes the bindings whose only subject is the service account, and the roles
 // that no other binding refers to.
 func (r Removal) rights(ctx context.Context, namespace, account string) error {
-	bindings, err := kube.AllItems[rbacv1.ClusterRoleBinding](ctx, metav1.ListOptions{}, kube.PagesOf(r.Kube.RbacV1().ClusterRoleBindings().List))
+	bindings, err := kube.AllItems[rbacv1.ClusterRoleBinding](ctx, kube.All, r.Kube.RbacV1().ClusterRoleBindings().List)
 	if err != nil {
 		return fmt.Errorf("listing ClusterRoleBindings: %w", err)
 	}
