@@ -48,14 +48,7 @@ type cleanupOptions struct {
 
 func (a *app) cleanup() *cobra.Command {
 	o := &cleanupOptions{app: a}
-	command := &cobra.Command{
-		Use:     "cleanup",
-		Short:   "Find and free what deleted pods have left behind",
-		Long:    cleanupHelp,
-		Example: cleanupExamples,
-		Args:    cobra.NoArgs,
-		RunE:    func(command *cobra.Command, _ []string) error { return o.run(command.Context()) },
-	}
+	command := leaf("cleanup", "Find and free what deleted pods have left behind", cleanupHelp, cleanupExamples, o.run)
 	flags := command.Flags()
 	o.nodes.add(flags, true)
 	flags.StringSliceVar(&o.only, "node", nil, "search only these nodes")
@@ -141,8 +134,7 @@ func (o *cleanupOptions) report(r cleanup.Report) error {
 	case n > 0:
 		return fmt.Errorf("%d of %d orphans could not be freed: the report says why", n, len(r.Orphans))
 	case len(r.Refused) > 0:
-		_, _ = fmt.Fprintf(o.ErrOut, "refused: nodes that could not be checked: %d\n", len(r.Refused))
-		return exitError(CodeRefused)
+		return o.exit(CodeRefused, "refused: nodes that could not be checked: %d", len(r.Refused))
 	}
 	left := 0
 	for _, orphan := range r.Orphans {

@@ -149,7 +149,7 @@ func (in *input) readSource(ctx context.Context, templates []translate.TemplateP
 	in.files.Stdin = in.app.In
 	in.files.LeaveOut = func(name, why string) {
 		if !in.quiet {
-			_, _ = fmt.Fprintf(in.app.ErrOut, "Not read: %s: %s\n", report.Visible(name), why)
+			in.app.note("Not read: %s: %s", report.Visible(name), why)
 		}
 	}
 	set, err := in.files.read(ctx)

@@ -52,14 +52,7 @@ type planOptions struct {
 
 func (a *app) upgradePlan() *cobra.Command {
 	o := &planOptions{app: a}
-	command := &cobra.Command{
-		Use:     "plan",
-		Short:   "Plan the waves of an upgrade, without changing anything",
-		Long:    upgradePlanHelp,
-		Example: upgradePlanExamples,
-		Args:    cobra.NoArgs,
-		RunE:    func(command *cobra.Command, _ []string) error { return o.run(command.Context()) },
-	}
+	command := leaf("plan", "Plan the waves of an upgrade, without changing anything", upgradePlanHelp, upgradePlanExamples, o.run)
 	flags := command.Flags()
 	flags.StringVar(&o.maxUnavailable, "max-unavailable", "1", "largest number of nodes in a wave, or percentage of all nodes; beside Multus, of namespaces")
 	flags.StringSliceVar(&o.First, "first", nil, "nodes of the first waves, in this order; beside Multus, namespaces")
@@ -251,9 +244,9 @@ func (o *planOptions) printProblems(p *upgrade.Plan) {
 		if problem.Object.Name != "" {
 			about = problem.Object.String() + ": "
 		}
-		_, _ = fmt.Fprintf(o.ErrOut, "%s %s: %s%s\n  %s\n", problem.Severity, problem.Code, about, problem.Message, problem.Fix)
+		o.note("%s %s: %s%s\n  %s", problem.Severity, problem.Code, about, problem.Message, problem.Fix)
 	}
 	if !o.quiet {
-		_, _ = fmt.Fprintln(o.ErrOut, p.Summary)
+		o.note("%v", p.Summary)
 	}
 }

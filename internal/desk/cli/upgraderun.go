@@ -137,7 +137,7 @@ func (o *runFlags) runner(ctx context.Context, store upgrade.Store) (*upgrade.Ru
 // say returns a function that prints a line of progress, with the time in a format.
 func (o *runFlags) say(clock string) func(format string, args ...any) {
 	return func(format string, args ...any) {
-		_, _ = fmt.Fprintf(o.ErrOut, "%s%s%s\n", time.Now().Format(clock), fmt.Sprintf(format, args...), o.dryRun.note())
+		o.note("%s%s%s", time.Now().Format(clock), fmt.Sprintf(format, args...), o.dryRun.note())
 	}
 }
 
@@ -197,17 +197,13 @@ func (o *runFlags) carryOut(ctx context.Context, do func(context.Context, *upgra
 	case err == nil:
 		return nil
 	case ctx.Err() != nil && errors.Is(err, upgrade.ErrNotSaved):
-		_, _ = fmt.Fprintln(o.ErrOut, "interrupted; kubectl nadra upgrade resume continues, and repeats the last step:", err)
-		return exitError(CodeInterrupted)
+		return o.exit(CodeInterrupted, "interrupted; kubectl nadra upgrade resume continues, and repeats the last step: %v", err)
 	case ctx.Err() != nil:
-		_, _ = fmt.Fprintln(o.ErrOut, "interrupted; the state is saved: kubectl nadra upgrade resume continues")
-		return exitError(CodeInterrupted)
+		return o.exit(CodeInterrupted, "interrupted; the state is saved: kubectl nadra upgrade resume continues")
 	case errors.Is(err, upgrade.ErrPaused):
-		_, _ = fmt.Fprintln(o.ErrOut, err)
-		return exitError(CodeInterrupted)
+		return o.exit(CodeInterrupted, "%v", err)
 	case errors.As(err, &gate), reason.Of(err) == reason.LeaseLost:
-		_, _ = fmt.Fprintln(o.ErrOut, "stopped:", err)
-		return exitError(CodeRefused)
+		return o.exit(CodeRefused, "stopped: %v", err)
 	}
 	return err
 }
@@ -221,19 +217,12 @@ func identity() string {
 func (a *app) upgradeRun() *cobra.Command {
 	o := &runFlags{app: a}
 	var file, wave string
-	command := &cobra.Command{
-		Use:     "run",
-		Short:   "Run a plan, one wave at a time",
-		Long:    upgradeRunHelp,
-		Example: upgradeRunExamples,
-		Args:    cobra.NoArgs,
-		RunE: func(command *cobra.Command, _ []string) error {
-			if file == "" {
-				return errors.New("-f is required: kubectl nadra upgrade plan > plan.yaml writes a plan")
-			}
-			return o.run(command.Context(), file, wave)
-		},
-	}
+	command := leaf("run", "Run a plan, one wave at a time", upgradeRunHelp, upgradeRunExamples, func(ctx context.Context) error {
+		if file == "" {
+			return errors.New("-f is required: kubectl nadra upgrade plan > plan.yaml writes a plan")
+		}
+		return o.run(ctx, file, wave)
+	})
 	o.add(command.Flags())
 	command.Flags().StringVarP(&file, "filename", "f", "", "file with the plan")
 	command.Flags().StringVar(&wave, "wave", "", "stop after this wave")
@@ -298,6 +287,5 @@ func (o *runFlags) refuseBlocked(ctx context.Context, plan *upgrade.Plan) error 
 		return nil
 	}
 	p.printProblems(&upgrade.Plan{Findings: blocked})
-	_, _ = fmt.Fprintln(o.ErrOut, "refused: the plan has blockers")
-	return exitError(CodeRefused)
+	return o.exit(CodeRefused, "refused: the plan has blockers")
 }

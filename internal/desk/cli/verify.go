@@ -52,14 +52,7 @@ type verifyOptions struct {
 
 func (a *app) verify() *cobra.Command {
 	o := &verifyOptions{app: a}
-	command := &cobra.Command{
-		Use:     "verify",
-		Short:   "Compare networks with a snapshot, or test them by canaries",
-		Long:    verifyHelp,
-		Example: verifyExamples,
-		Args:    cobra.NoArgs,
-		RunE:    func(command *cobra.Command, _ []string) error { return o.run(command.Context()) },
-	}
+	command := leaf("verify", "Compare networks with a snapshot, or test them by canaries", verifyHelp, verifyExamples, o.run)
 	flags := command.Flags()
 	flags.StringVar(&o.against, "against", "", "snapshot to compare with, a file of kubectl nadra snapshot")
 	flags.StringVar(&o.now, "now", "", "second snapshot, to compare instead of the live cluster")
