@@ -71,15 +71,9 @@ func all[T any, L runtime.Object](list func(context.Context, metav1.ListOptions)
 	}
 }
 
-// factReader reads the facts that a run needs.
-type factReader struct {
-	kube kubernetes.Interface
-	plan *Plan
-}
-
 // facts reads the present facts of the cluster.
-func (r *factReader) facts(ctx context.Context) (Facts, error) {
-	objects, err := Cluster{Kube: r.kube, BesideMultus: r.plan.BesideMultus}.Objects(ctx)
+func (r *run) facts(ctx context.Context) (Facts, error) {
+	objects, err := Cluster{Kube: r.Kube, BesideMultus: r.plan.BesideMultus}.Objects(ctx)
 	if err != nil {
 		return Facts{}, err
 	}
