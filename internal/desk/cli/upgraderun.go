@@ -125,12 +125,11 @@ func (o *runFlags) runner(ctx context.Context, store upgrade.Store) (*upgrade.Ru
 	out := &upgrade.Runner{
 		Kube: store.Kube, Store: store, Nodes: *pods, ConfDir: confDir, Kept: kept, MultusDir: driver.Flag("multus-cni-dir", "/var/lib/cni/multus"), Force: o.force,
 		DrainTimeout: o.drainTimeout, GateTimeout: o.gateTimeout, Poll: podPoll,
-		DryRun: o.dryRun.mode(), Say: o.say(time.TimeOnly + " "),
+		DryRun: o.dryRun.mode(), Say: o.say(time.TimeOnly + " "), Snapshots: upgrade.Snapshots{Take: o.takeSnapshot, Compare: compareSnapshots},
 	}
 	if !o.noCanary {
-		out.Verify, out.VerifyNamespace = o.canaries(), o.namespaceCanaries()
+		out.Verify, out.VerifyNamespace = o.nodeCanaries, o.namespaceCanaries
 	}
-	out.Snapshots = o.snapshots()
 	return out, nil
 }
 
