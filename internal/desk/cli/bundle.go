@@ -89,7 +89,7 @@ func (o *bundleOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := o.write(content.Bytes()); err != nil {
+	if err := o.write("the bundle", o.out, content.Bytes(), 0o600); err != nil {
 		return err
 	}
 	if !o.quiet {
@@ -115,20 +115,6 @@ func (o *bundleOptions) reader() (bundle.Cluster, error) {
 		c.Probe = &doctor.Probe{Namespace: o.pods.namespace, Image: o.pods.image, Timeout: o.pods.timeout, Poll: podPoll}
 	}
 	return c, nil
-}
-
-// write writes the archive. Other users of the machine cannot read the file.
-func (o *bundleOptions) write(content []byte) error {
-	var err error
-	if o.out == "-" {
-		_, err = o.Out.Write(content)
-	} else {
-		err = writeFile(o.out, content, 0o600)
-	}
-	if err != nil {
-		return fmt.Errorf("writing the bundle: %w", err)
-	}
-	return nil
 }
 
 // summarize prints the archive's size and gaps.

@@ -158,20 +158,18 @@ func (o *cleanupOptions) cleaner(ctx context.Context) (*cleanup.Cleaner, error) 
 	if !o.nodes.probe {
 		return out, nil
 	}
-	if out.Pods, err = o.nodes.pods(ctx, cluster.Kube); err != nil {
+	pods, driver, err := o.nodes.pods(ctx, cluster.Kube)
+	if err != nil {
 		return nil, err
 	}
-	driver, _, err := driverImage(ctx, cluster.Kube, o.nodes.image)
-	if err == nil && driver != nil {
-		out.NodeArgs = nodeArgs(driver)
-	}
-	return out, err
+	out.Pods, out.NodeArgs = pods, nodeArgs(driver, "nri-socket", "cni-bin-dirs", "state-dir")
+	return out, nil
 }
 
-// nodeArgs returns the driver's flags for sockets and directories on the node.
-func nodeArgs(driver *doctor.Nadra) []string {
+// nodeArgs returns those of the driver's flags that are set, for pods on nodes.
+func nodeArgs(driver *doctor.Nadra, names ...string) []string {
 	var out []string
-	for _, name := range []string{"nri-socket", "cni-bin-dirs", "state-dir"} {
+	for _, name := range names {
 		if value := driver.Flag(name, ""); value != "" {
 			out = append(out, "--"+name+"="+value)
 		}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -69,13 +70,8 @@ func (o *snapshotOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if o.out == "" || o.out == "-" {
-		_, err = o.Out.Write(text)
-	} else {
-		err = writeFile(o.out, text, 0o644)
-	}
-	if err != nil {
-		return fmt.Errorf("writing the snapshot: %w", err)
+	if err := o.write("the snapshot", cmp.Or(o.out, "-"), text, 0o644); err != nil {
+		return err
 	}
 	if !o.quiet {
 		o.printTotals(s)

@@ -116,7 +116,7 @@ func (o *uninstallOptions) uninstaller(ctx context.Context) (*cleanup.Uninstalle
 		return nil, err
 	}
 	if driver != nil {
-		u.NodeArgs = hostArgs(driver)
+		u.NodeArgs = nodeArgs(driver, "state-dir", "cdi-dir", "kubelet-plugins-dir", "kubelet-registry-dir")
 	} else {
 		note, err := u.Noted(ctx)
 		if err != nil {
@@ -124,17 +124,6 @@ func (o *uninstallOptions) uninstaller(ctx context.Context) (*cleanup.Uninstalle
 		}
 		u.NodeArgs, o.nodes.image = note.Args, cmp.Or(o.nodes.image, note.Image)
 	}
-	u.Pods, err = o.nodes.pods(ctx, cluster.Kube)
+	u.Pods, _, err = o.nodes.pods(ctx, cluster.Kube)
 	return u, err
-}
-
-// hostArgs returns the driver's flags for directories on the node.
-func hostArgs(driver *doctor.Nadra) []string {
-	var out []string
-	for _, name := range []string{"state-dir", "cdi-dir", "kubelet-plugins-dir", "kubelet-registry-dir"} {
-		if value := driver.Flag(name, ""); value != "" {
-			out = append(out, "--"+name+"="+value)
-		}
-	}
-	return out
 }

@@ -82,7 +82,7 @@ func (o *planOptions) run(ctx context.Context) error {
 // plan makes a plan for the cluster, or reads the one of --from.
 func (o *planOptions) plan(ctx context.Context) (*upgrade.Plan, error) {
 	if o.from != "" {
-		return readPlan(o.from)
+		return readDocument("the plan", o.from, upgrade.ParsePlan)
 	}
 	facts, err := o.facts(ctx)
 	if err != nil {
@@ -99,19 +99,6 @@ func (o *planOptions) plan(ctx context.Context) (*upgrade.Plan, error) {
 		return nil, err
 	}
 	return upgrade.NewPlan(facts, o.Options), nil
-}
-
-// readPlan reads a plan from a file.
-func readPlan(path string) (*upgrade.Plan, error) {
-	text, err := readFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("reading the plan: %w", err)
-	}
-	plan, err := upgrade.ParsePlan(text)
-	if err != nil {
-		return nil, fmt.Errorf("reading the plan %s: %w", path, err)
-	}
-	return plan, nil
 }
 
 // atOnce parses a number or a percentage of nodes or namespaces. It rounds down, but not to zero.

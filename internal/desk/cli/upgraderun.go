@@ -113,11 +113,7 @@ func (o *runFlags) store() (upgrade.Store, error) {
 
 // runner returns a runner for the flags.
 func (o *runFlags) runner(ctx context.Context, store upgrade.Store) (*upgrade.Runner, error) {
-	pods, err := o.nodes.pods(ctx, store.Kube)
-	if err != nil {
-		return nil, err
-	}
-	driver, _, err := driverImage(ctx, store.Kube, o.nodes.image)
+	pods, driver, err := o.nodes.pods(ctx, store.Kube)
 	if err != nil {
 		return nil, err
 	}
@@ -232,7 +228,7 @@ func (o *runFlags) run(ctx context.Context, file, wave string) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	plan, err := readPlan(file)
+	plan, err := readDocument("the plan", file, upgrade.ParsePlan)
 	if err != nil {
 		return err
 	}

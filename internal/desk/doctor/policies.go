@@ -24,15 +24,12 @@ func (r *reader) readPolicies(ctx context.Context) {
 		return
 	}
 	out := &Policies{}
-	client := r.Dynamic.Resource(policyResource)
-	err := kube.EachItem(ctx, kube.All, client.List, func(*unstructured.Unstructured) { out.Count++ })
-	if apierrors.IsNotFound(err) {
-		return // no CustomResourceDefinition
-	}
-	if r.failed(PartPolicies, "", err, "the right to list multi-networkpolicies.k8s.cni.cncf.io") || out.Count == 0 {
+	right := "multi-networkpolicies.k8s.cni.cncf.io"
+	count := func(*unstructured.Unstructured) { out.Count++ }
+	if !each(ctx, r, PartPolicies, right, kube.All, r.Dynamic.Resource(policyResource).List, count) || out.Count == 0 {
 		return
 	}
-	if err = r.readUnseen(ctx, out); !r.failed(PartPolicies, "", err, "the right to list resourceclaims.resource.k8s.io and pods") {
+	if err := r.readUnseen(ctx, out); !r.failed(PartPolicies, "", err, "the right to list resourceclaims.resource.k8s.io and pods") {
 		r.caps.Policies = out
 	}
 }

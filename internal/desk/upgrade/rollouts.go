@@ -119,25 +119,13 @@ func (r rollouts) rollout(ctx context.Context, w Workload) error {
 
 // awaitRollout waits until no pod of a workload has its former owner, and as many are ready as before.
 func (r rollouts) awaitRollout(ctx context.Context, w Workload, m *Move) error {
-	before := 0
-	for _, b := range m.Ready {
-		if b.Workload == w {
-			before = b.Pods
-		}
-	}
+	before := slices.DeleteFunc(slices.Clone(m.Ready), func(b WorkloadPods) bool { return b.Workload != w })
 	owner := map[Direction]string{ToNadra: "Multus", ToMultus: "nadra"}[m.Direction]
-	return r.await(ctx, r.GateTimeout, reason.PodsNotReady, func(ctx context.Context) (string, error) {
-		f, err := r.facts(ctx)
-		if err != nil {
-			return "", err
-		}
+	return r.awaitPods(ctx, before, func(f *Facts) string {
 		if p, found := f.Unchanged(w, m.Direction); found {
-			return fmt.Sprintf("%s still serves pod %s of %s", owner, p, w), nil
+			return fmt.Sprintf("%s still serves pod %s of %s", owner, p, w)
 		}
-		if now := f.Ready(w); now < before {
-			return tooFewReady(w, now, before), nil
-		}
-		return "", nil
+		return ""
 	})
 }
 

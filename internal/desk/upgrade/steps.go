@@ -226,21 +226,24 @@ func (s steps) verify(ctx context.Context, name string, m *Move) error {
 
 // awaitRecovery waits until as many pods of the disturbed workloads are ready as before.
 func (s steps) awaitRecovery(ctx context.Context, _ string, m *Move) error {
-	return s.await(ctx, s.GateTimeout, reason.PodsNotReady, func(ctx context.Context) (string, error) {
-		f, err := s.facts(ctx)
+	return s.awaitPods(ctx, m.Ready, func(*Facts) string { return "" })
+}
+
+// awaitPods waits until nothing is missing, and as many pods of each workload are ready as before.
+func (r *run) awaitPods(ctx context.Context, before []WorkloadPods, missing func(*Facts) string) error {
+	return r.await(ctx, r.GateTimeout, reason.PodsNotReady, func(ctx context.Context) (string, error) {
+		f, err := r.facts(ctx)
 		if err != nil {
 			return "", err
 		}
-		for _, before := range m.Ready {
-			if now := f.Ready(before.Workload); now < before.Pods {
-				return tooFewReady(before.Workload, now, before.Pods), nil
+		if what := missing(&f); what != "" {
+			return what, nil
+		}
+		for _, b := range before {
+			if now := f.Ready(b.Workload); now < b.Pods {
+				return fmt.Sprintf("%s has %d ready pods, and had %d before", b.Workload, now, b.Pods), nil
 			}
 		}
 		return "", nil
 	})
-}
-
-// tooFewReady describes a workload with fewer ready pods than before.
-func tooFewReady(w Workload, now, before int) string {
-	return fmt.Sprintf("%s has %d ready pods, and had %d before", w, now, before)
 }

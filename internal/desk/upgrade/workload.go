@@ -3,6 +3,7 @@ package upgrade
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -19,25 +20,17 @@ func (r rollback) workload(ctx context.Context, workload Workload) error {
 	if err != nil {
 		return err
 	}
-	before := f.Ready(workload)
+	before := []WorkloadPods{{workload, f.Ready(workload)}}
 	if err := r.labelTemplate(ctx, workload); err != nil {
 		return err
 	}
 	r.Say("%s: Multus serves its new pods", workload)
-	err = r.await(ctx, r.GateTimeout, reason.PodsNotReady, func(ctx context.Context) (string, error) {
-		f, err := r.facts(ctx)
-		if err != nil {
-			return "", err
+	err = r.awaitPods(ctx, before, func(f *Facts) string {
+		i := slices.IndexFunc(f.Pods, func(p Pod) bool { return p.Workload == workload && p.ServedByNadra() })
+		if i < 0 {
+			return ""
 		}
-		for _, p := range f.Pods {
-			if p.Workload == workload && p.ServedByNadra() {
-				return fmt.Sprintf("nadra still serves pod %s", p), nil
-			}
-		}
-		if now := f.Ready(workload); now < before {
-			return tooFewReady(workload, now, before), nil
-		}
-		return "", nil
+		return fmt.Sprintf("nadra still serves pod %s", f.Pods[i])
 	})
 	if err != nil {
 		return &GateError{workload.String(), err}
