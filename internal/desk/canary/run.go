@@ -106,7 +106,7 @@ func (r Runner) sweep(ctx context.Context, plan *Plan) error {
 // network runs the canaries of a network.
 func (r Runner) network(ctx context.Context, plan *Plan, n *NetworkPlan) (report NetworkReport, left []string) {
 	if len(n.Pods) == 0 {
-		return n.Evaluate(nil), nil
+		return n.evaluate(nil), nil
 	}
 	results := make([]Result, len(n.Pods))
 	each := func(do func(int, *Result)) {
@@ -129,7 +129,7 @@ func (r Runner) network(ctx context.Context, plan *Plan, n *NetworkPlan) (report
 		targets[i] = Targets(results, i)
 	}
 	each(func(i int, c *Result) { r.ping(ctx, c, targets[i]) })
-	report = n.Evaluate(results)
+	report = n.evaluate(results)
 	left, _ = r.remove(ctx, n.Pods) // the report lists them
 	return report, left
 }

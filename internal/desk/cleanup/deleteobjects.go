@@ -94,7 +94,7 @@ func (u Uninstaller) removeMarks(ctx context.Context) error {
 	}
 	for i := range f.Namespaces {
 		n := &f.Namespaces[i]
-		if n.Name == u.Where.Driver { // it keeps the Note until it is deleted
+		if n.Name == u.Where.Driver { // it keeps the note until it is deleted
 			continue
 		}
 		err := u.removeMarksOf("namespace "+n.Name, marksPatch(n.ObjectMeta), func(text []byte, o metav1.PatchOptions) error {

@@ -50,7 +50,7 @@ type reader struct {
 // an error if the cluster does not answer.
 func (c Cluster) Read(ctx context.Context) (Capabilities, error) {
 	r := reader{Cluster: c, caps: Capabilities{
-		APIVersion: APIVersion, Kind: CapabilitiesKind, Source: "cluster " + c.Name,
+		APIVersion: APIVersion, Kind: capabilitiesKind, Source: "cluster " + c.Name,
 		Nodes: []Node{}, SomeNodes: len(c.Nodes) > 0, Networks: []Network{}, BesideMultus: c.BesideMultus,
 	}}
 	v, err := c.Kube.Discovery().ServerVersionWithContext(ctx)

@@ -102,7 +102,7 @@ func (c Cluster) readEvents(ctx context.Context, in *ChainInput) error {
 	if err := c.eventsOn(ctx, &in.Input, "Pod", in.Pod.Namespace, in.Pod.Name); err != nil {
 		return err
 	}
-	for _, ref := range NetworksOf(in.Input, in.Pod) {
+	for _, ref := range networksOf(in.Input, in.Pod) {
 		if err := c.eventsOn(ctx, &in.Input, "NetworkAttachmentDefinition", ref.Namespace, ref.Name); err != nil {
 			return err
 		}

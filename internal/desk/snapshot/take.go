@@ -73,12 +73,12 @@ func (c Cluster) progress(activity string) {
 func (c Cluster) readParents(ctx context.Context, in *Input) error {
 	sets, jobs := c.Kube.AppsV1().ReplicaSets(c.Namespace), c.Kube.BatchV1().Jobs(c.Namespace)
 	_, err := kube.EachReadable(ctx, kube.All, sets.List,
-		func(o *appsv1.ReplicaSet) { in.AddParent("ReplicaSet", o) })
+		func(o *appsv1.ReplicaSet) { in.addParent("ReplicaSet", o) })
 	if err != nil {
 		return fmt.Errorf("listing replicasets: %w", err)
 	}
 	_, err = kube.EachReadable(ctx, kube.All, jobs.List,
-		func(o *batchv1.Job) { in.AddParent("Job", o) })
+		func(o *batchv1.Job) { in.addParent("Job", o) })
 	if err != nil {
 		return fmt.Errorf("listing jobs: %w", err)
 	}
@@ -91,7 +91,7 @@ func (c Cluster) inspectNodes(ctx context.Context, s *Snapshot, pods []*corev1.P
 	for _, p := range pods {
 		recorded := slices.ContainsFunc(s.Pods, func(r Pod) bool { return r.Namespace == p.Namespace && r.Name == p.Name })
 		if recorded && p.Spec.NodeName != "" {
-			uids[p.Spec.NodeName] = append(uids[p.Spec.NodeName], ProbeUID(p))
+			uids[p.Spec.NodeName] = append(uids[p.Spec.NodeName], probeUID(p))
 		}
 	}
 	of := "nodes"

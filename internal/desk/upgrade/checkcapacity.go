@@ -22,7 +22,7 @@ func (r *run) checkCapacity(ctx context.Context, direction Direction, nodes ...s
 
 // checkStranded does the same with facts that were read already.
 func (r *run) checkStranded(f *Facts, direction Direction, nodes ...string) error {
-	stranded := f.Stranded(r.state, direction, nodes...)
+	stranded := f.stranded(r.state, direction, nodes...)
 	if len(stranded) == 0 {
 		return nil
 	}
@@ -39,7 +39,7 @@ func (r *run) checkStranded(f *Facts, direction Direction, nodes ...string) erro
 
 // checkMultus refuses to recreate pods for Multus while Multus serves no node.
 func (r *run) checkMultus(f *Facts) error {
-	if f.HasNodeOf(v1alpha1.OwnerMultus) {
+	if f.hasNodeOf(v1alpha1.OwnerMultus) {
 		return nil
 	}
 	return reason.Errorf(reason.NoNodeForPods, "Multus serves no node, and its pods would have none: roll back a node first, or use --all")

@@ -46,7 +46,7 @@ func (r *run) evictAll(ctx context.Context, where string, left func(*Facts) []Po
 // evict evicts a pod. If a PodDisruptionBudget blocks the eviction, it returns its
 // message.
 func (r *run) evict(ctx context.Context, p Pod) (blocked string, err error) {
-	if p.IsBare() && !r.Force {
+	if p.isBare() && !r.Force {
 		return "", reason.Errorf(reason.PodNotRecreated, "nothing recreates pod %s: delete it, or use --force", p)
 	}
 	options := &metav1.DeleteOptions{DryRun: r.DryRun.Options()}

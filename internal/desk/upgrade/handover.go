@@ -49,7 +49,7 @@ func (r *Runner) NotAdopted(ctx context.Context, nodes []string) []translate.Fin
 	for _, one := range nodepod.OnEach(ctx, r.Nodes, nodes, func(node string) (struct{}, error) { return struct{}{}, s.adopt(ctx, node, nil) }) {
 		if one.Err != nil {
 			out = append(out, problem(
-				CodeNotAdopted, blocker, ref("Node", "", one.Node), one.Err.Error(),
+				codeNotAdopted, blocker, ref("Node", "", one.Node), one.Err.Error(),
 				"Read the log of nadra's driver on the node; delete the pods that it names.",
 			))
 		}

@@ -30,7 +30,7 @@ func (r *run) keepOneOff(ctx context.Context, ref MultusRef) error {
 	if err != nil {
 		return fmt.Errorf("reading DaemonSet %s: %w", name, err)
 	}
-	original, changed, err := KeepOff(ds)
+	original, changed, err := keepOff(ds)
 	if err != nil || !changed {
 		return err
 	}

@@ -117,7 +117,7 @@ func TestWhoServesPods(t *testing.T) {
 	}}).Facts("", nil)
 	got := map[string]bool{}
 	for _, p := range facts.Pods {
-		got[p.Name] = p.ServedByNadra()
+		got[p.Name] = p.servedByNadra()
 	}
 	if diff := cmp.Diff(map[string]bool{"claimless": true, "gpu": true, "multus": false, "renamed": true}, got); diff != "" {
 		t.Errorf("pods that nadra serves (-want +got):\n%s", diff)

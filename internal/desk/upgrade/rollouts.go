@@ -27,7 +27,7 @@ func (r rollouts) recordPods(ctx context.Context, name string, m *Move) error {
 	if err != nil {
 		return err
 	}
-	share := f.Rollouts(name, m.Direction, r.plan.Staying())
+	share := f.Rollouts(name, m.Direction, r.plan.staying())
 	m.Ready = nil
 	for _, w := range share.Restarts {
 		w.Pods = f.Ready(w.Workload)
@@ -81,7 +81,7 @@ func (r rollouts) restart(ctx context.Context, name string, m *Move) error {
 	if err != nil {
 		return err
 	}
-	share := f.Rollouts(name, m.Direction, r.plan.Staying())
+	share := f.Rollouts(name, m.Direction, r.plan.staying())
 	for _, w := range m.Ready { // one whose pods have all changed may not be ready yet
 		if slices.Contains(m.Restarted, w.Workload) && !slices.ContainsFunc(share.Restarts, func(s WorkloadPods) bool { return s.Workload == w.Workload }) {
 			share.Restarts = append(share.Restarts, w)
@@ -122,7 +122,7 @@ func (r rollouts) awaitRollout(ctx context.Context, w Workload, m *Move) error {
 	before := slices.DeleteFunc(slices.Clone(m.Ready), func(b WorkloadPods) bool { return b.Workload != w })
 	owner := map[Direction]string{ToNadra: "Multus", ToMultus: "nadra"}[m.Direction]
 	return r.awaitPods(ctx, before, func(f *Facts) string {
-		if p, found := f.Unchanged(w, m.Direction); found {
+		if p, found := f.unchanged(w, m.Direction); found {
 			return fmt.Sprintf("%s still serves pod %s of %s", owner, p, w)
 		}
 		return ""

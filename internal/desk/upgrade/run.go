@@ -57,7 +57,7 @@ func (r *run) beforeWaves(ctx context.Context, upTo string) error {
 			return err
 		}
 	}
-	for _, i := range r.plan.Overdue(r.state, upTo) {
+	for _, i := range r.plan.overdue(r.state, upTo) {
 		if err := r.overdue(ctx, r.plan.Waves[i]); err != nil {
 			return err
 		}
@@ -105,7 +105,7 @@ func (r *run) remaining(ctx context.Context, names []string) ([]string, error) {
 			r.Say("namespace %s is gone", name)
 		case err != nil:
 			return nil, &GateError{"namespace " + name, readError(err)}
-		case !r.state.Rollouts[name].AtNadra() || ns.Labels[v1alpha1.OwnerLabel] != v1alpha1.OwnerNadra:
+		case !r.state.Rollouts[name].atNadra() || ns.Labels[v1alpha1.OwnerLabel] != v1alpha1.OwnerNadra:
 			out = append(out, name)
 		}
 	}
@@ -130,7 +130,7 @@ func (r *run) wave(ctx context.Context, w Wave) error {
 	var names []string
 	var remain bool
 	err := r.persist(ctx, r.GateTimeout, w.Name, func(ctx context.Context) (err error) {
-		if names, err = r.present(ctx, r.state.Remaining(w)); err == nil {
+		if names, err = r.present(ctx, r.state.remaining(w)); err == nil {
 			remain, err = r.remain(ctx, w.Namespaces)
 		}
 		return err
@@ -199,7 +199,7 @@ func (m *moves) step(ctx context.Context, name string, direction Direction, step
 	if err := m.persist(ctx, m.GateTimeout, where, func(ctx context.Context) error { return m.take[step](ctx, name, move) }); err != nil {
 		return &GateError{where, err}
 	}
-	if move.Step = step; move.Finished() {
+	if move.Step = step; move.finished() {
 		*move = Move{Direction: direction, Step: step}
 	}
 	m.Say("%s (%s)", where, time.Since(began).Round(100*time.Millisecond))

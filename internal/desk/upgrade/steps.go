@@ -40,7 +40,7 @@ func (s steps) cordon(ctx context.Context, name string, m *Move) error {
 			if err != nil {
 				return err
 			}
-			m.WasCordoned, m.Ready = node.Spec.Unschedulable, f.ReadyOf(f.Disturbed(name, m.Direction))
+			m.WasCordoned, m.Ready = node.Spec.Unschedulable, f.readyOf(f.disturbed(name, m.Direction))
 			if err := s.save(ctx); err != nil {
 				return err
 			}
@@ -63,7 +63,7 @@ func (s steps) uncordon(ctx context.Context, name string, m *Move) error {
 // drain evicts the pods whose networks nadra attached by claims from a node that moves back, and
 // waits until they are gone: nadra has then detached their networks. It does not touch other pods.
 func (s steps) drain(ctx context.Context, name string, _ *Move) error {
-	return s.evictAll(ctx, "node "+name, func(f *Facts) []Pod { return f.Disturbed(name, ToMultus) })
+	return s.evictAll(ctx, "node "+name, func(f *Facts) []Pod { return f.disturbed(name, ToMultus) })
 }
 
 // assign labels a node for nadra, and waits until Multus' pod has left it.

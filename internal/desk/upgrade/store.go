@@ -43,7 +43,7 @@ func (s Store) Load(ctx context.Context) (plan *Plan, state *State, paused bool,
 	if plan, err = ParsePlan([]byte(m.Data[planKey])); err != nil {
 		return nil, nil, false, fmt.Errorf("reading %s of %s: %w", planKey, where, err)
 	}
-	if state, err = ParseState([]byte(m.Data[stateKey])); err != nil {
+	if state, err = parseState([]byte(m.Data[stateKey])); err != nil {
 		return nil, nil, false, fmt.Errorf("%s: %w", where, err)
 	}
 	return plan, state, m.Annotations[pauseAnnotation] == "true", nil

@@ -26,7 +26,7 @@ func (r rollback) workload(ctx context.Context, workload Workload) error {
 	}
 	r.Say("%s: Multus serves its new pods", workload)
 	err = r.awaitPods(ctx, before, func(f *Facts) string {
-		i := slices.IndexFunc(f.Pods, func(p Pod) bool { return p.Workload == workload && p.ServedByNadra() })
+		i := slices.IndexFunc(f.Pods, func(p Pod) bool { return p.Workload == workload && p.servedByNadra() })
 		if i < 0 {
 			return ""
 		}
