@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/nadra-dev/nadra/internal/kube"
 	"github.com/nadra-dev/nadra/internal/nodepod"
 	"github.com/nadra-dev/nadra/internal/probe"
 )
@@ -59,7 +60,8 @@ func (c Cleaner) run(ctx context.Context, apply bool) (Report, error) {
 		}
 		sandboxes = c.add(&r, reports)
 	}
-	if facts.Pods, err = c.pods(ctx); err != nil {
+	// Of all namespaces, because a pool has addresses of pods of any.
+	if err := kube.Append(ctx, "pods", c.Kube.CoreV1().Pods("").List, &facts.Pods); err != nil {
 		return r, err
 	}
 	facts.Now = time.Now()

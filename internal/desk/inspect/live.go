@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -50,7 +51,7 @@ func (c Cluster) readDRA(ctx context.Context, in *Input) (noDRA bool, err error)
 	case err != nil:
 		return false, fmt.Errorf("listing resourceclaims: %w", err)
 	}
-	return noDRA, firstOf(
+	return noDRA, cmp.Or(
 		optional(ctx, in.Unread, Templates, all, resources.ResourceClaimTemplates(c.Namespace).List, &in.Templates),
 		c.readOffers(ctx, in), c.readNetworks(ctx, in),
 	)
@@ -59,7 +60,7 @@ func (c Cluster) readDRA(ctx context.Context, in *Input) (noDRA bool, err error)
 // ReadNetworks reads the input of OfferedNetworks.
 func (c Cluster) ReadNetworks(ctx context.Context) (Input, error) {
 	in := Input{Unread: map[Kind]bool{}}
-	return in, firstOf(c.readOffers(ctx, &in), c.readNetworks(ctx, &in), c.eventsOn(ctx, &in, "NetworkAttachmentDefinition", "", ""))
+	return in, cmp.Or(c.readOffers(ctx, &in), c.readNetworks(ctx, &in), c.eventsOn(ctx, &in, "NetworkAttachmentDefinition", "", ""))
 }
 
 // ReadProfiles reads which nodes share slices, if there are such slices.
@@ -89,7 +90,7 @@ func (c Cluster) readOffers(ctx context.Context, in *Input) error {
 	if err := optional(ctx, in.Unread, Slices, ours, c.Kube.ResourceV1().ResourceSlices().List, &in.Slices); err != nil {
 		return err
 	}
-	return firstOf(
+	return cmp.Or(
 		ReadProfiles(ctx, c.Kube, in),
 		optional(ctx, in.Unread, Classes, metav1.ListOptions{}, c.Kube.ResourceV1().DeviceClasses().List, &in.Classes),
 	)
@@ -123,16 +124,6 @@ func optional[T any, L runtime.Object](ctx context.Context, unread map[Kind]bool
 	}
 	if !allowed {
 		unread[kind] = true
-	}
-	return nil
-}
-
-// firstOf returns the first error.
-func firstOf(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
 	}
 	return nil
 }

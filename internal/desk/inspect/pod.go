@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -42,7 +43,7 @@ func (c Cluster) Pod(ctx context.Context, name string) (ChainInput, error) {
 	default:
 		in.Unread[Workloads] = true
 	}
-	return in, firstOf(c.readDrivers(ctx, &in), c.readAllClaims(ctx, &in), c.readEvents(ctx, &in))
+	return in, cmp.Or(c.readDrivers(ctx, &in), c.readAllClaims(ctx, &in), c.readEvents(ctx, &in))
 }
 
 // readDrivers finds the nodes on which nadra's driver is ready.
