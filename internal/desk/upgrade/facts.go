@@ -134,7 +134,7 @@ type Stay struct {
 
 // Multus is an installation of Multus.
 type Multus struct {
-	Namespace, DaemonSet string
+	MultusRef
 	// ManagedBy names the manager that would revert a change of the DaemonSet;
 	// empty if none is known.
 	ManagedBy string

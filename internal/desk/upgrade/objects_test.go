@@ -153,7 +153,7 @@ func TestFacts(t *testing.T) {
 			{Workload: Workload{"CronJob", "ran", "nightly"}},
 		},
 		Owners: map[string]string{"core": "nadra"}, DefaultOwner: "multus",
-		Multus:    []Multus{{Namespace: "kube-system", DaemonSet: "kube-multus-ds", ManagedBy: "Argo CD"}},
+		Multus:    []Multus{{MultusRef: MultusRef{"kube-system", "kube-multus-ds"}, ManagedBy: "Argo CD"}},
 		Installed: true, Labelled: true,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -17,7 +17,7 @@ import (
 // besideFacts returns the facts of a cluster in which Multus stays on the nodes: n pods in each namespace, of a
 // Deployment.
 func besideFacts(namespaces map[string]int) Facts {
-	f := Facts{DefaultOwner: "multus", Owners: map[string]string{}, Installed: true, BesideMultus: true, Multus: []Multus{{Namespace: "kube-system", DaemonSet: "multus"}}}
+	f := Facts{DefaultOwner: "multus", Owners: map[string]string{}, Installed: true, BesideMultus: true, Multus: []Multus{{MultusRef: MultusRef{"kube-system", "multus"}}}}
 	for ns, n := range namespaces {
 		w := Workload{"Deployment", ns, "web"}
 		f.Pods = append(f.Pods, pods(ns, "web", "n1", n)...)
