@@ -20,7 +20,7 @@ func (in *input) readMode(ctx context.Context, set *manifestSet) error {
 		in.leavePools(set, nil)
 		return nil
 	}
-	cluster, err := in.app.cluster.connect(giveKubeconfig)
+	cluster, err := in.app.connect()
 	if err != nil {
 		return err
 	}

@@ -102,7 +102,7 @@ func (o *bundleOptions) run(ctx context.Context) error {
 func (o *bundleOptions) reader() (bundle.Cluster, error) {
 	c := bundle.Cluster{Since: o.since, StateNamespace: o.stateNamespace}
 	var err error
-	if c.Cluster, err = o.cluster.connect(giveKubeconfig); err != nil {
+	if c.Cluster, err = o.connect(); err != nil {
 		return c, err
 	}
 	c.Nodes = o.nodes

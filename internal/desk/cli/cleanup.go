@@ -147,7 +147,7 @@ func (o *cleanupOptions) report(r cleanup.Report) error {
 
 // cleaner returns the cleaner for the flags.
 func (o *cleanupOptions) cleaner(ctx context.Context) (*cleanup.Cleaner, error) {
-	cluster, err := o.cluster.connect(giveKubeconfig)
+	cluster, err := o.connect()
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -50,17 +51,10 @@ func writeOverlay(folder, base string, result translate.Result) error {
 
 // relativeFolder returns the path of the base relative to the overlay, in kustomize's form.
 func relativeFolder(folder, base string) (string, error) {
-	from, err := filepath.Abs(folder)
-	if err != nil {
-		return "", fmt.Errorf("writing the overlay: %w", err)
-	}
-	to, err := filepath.Abs(base)
-	if err != nil {
-		return "", fmt.Errorf("writing the overlay: %w", err)
-	}
-	rel, err := filepath.Rel(from, to)
-	switch {
-	case err != nil:
+	from, noFrom := filepath.Abs(folder)
+	to, noTo := filepath.Abs(base)
+	rel, noRel := filepath.Rel(from, to)
+	if err := cmp.Or(noFrom, noTo, noRel); err != nil {
 		return "", fmt.Errorf("writing the overlay: %w", err)
 	}
 	// kustomize builds no kustomization in which one of its own folders above it is a resource.

@@ -95,7 +95,7 @@ func (o *uninstallOptions) refusal(err error) error {
 
 // uninstaller returns the uninstaller for the flags.
 func (o *uninstallOptions) uninstaller(ctx context.Context) (*cleanup.Uninstaller, error) {
-	cluster, err := o.cluster.connect(giveKubeconfig)
+	cluster, err := o.connect()
 	if err != nil {
 		return nil, err
 	}

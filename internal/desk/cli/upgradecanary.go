@@ -24,7 +24,7 @@ func (o *runFlags) nodeCanaries(ctx context.Context, node string) error {
 // namespaceCanaries tests the networks of a namespace's pods, by canaries of nadra in that namespace on the nodes of
 // these pods. The nodes need no label for it.
 func (o *runFlags) namespaceCanaries(ctx context.Context, namespace string) error {
-	cluster, err := o.cluster.connect(giveKubeconfig)
+	cluster, err := o.connect()
 	if err != nil {
 		return err
 	}

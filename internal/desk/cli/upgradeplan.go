@@ -159,7 +159,7 @@ func (o *planOptions) facts(ctx context.Context) (upgrade.Facts, error) {
 	if err != nil {
 		return upgrade.Facts{}, err
 	}
-	cluster, err := o.cluster.connect(giveKubeconfig)
+	cluster, err := o.connect()
 	if err != nil {
 		return upgrade.Facts{}, err
 	}

@@ -107,7 +107,7 @@ func (o *runFlags) checkDrain() error {
 
 // store returns the store of the upgrade's state in the cluster.
 func (o *runFlags) store() (upgrade.Store, error) {
-	cluster, err := o.cluster.connect(giveKubeconfig)
+	cluster, err := o.connect()
 	return upgrade.Store{Kube: cluster.Kube, Namespace: o.stateNamespace}, err
 }
 

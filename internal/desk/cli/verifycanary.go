@@ -110,7 +110,7 @@ func (a *app) planCanaries(ctx context.Context, read canary.Networks, in canary.
 	if err != nil {
 		return nil, nil, err
 	}
-	cluster, err := a.cluster.connect(giveKubeconfig)
+	cluster, err := a.connect()
 	if err != nil {
 		return nil, nil, err
 	}

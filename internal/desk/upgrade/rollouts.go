@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -149,21 +150,19 @@ func (r rollouts) compare(ctx context.Context, name string, m *Move) error {
 func compressed(text []byte) ([]byte, error) {
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)
-	if _, err := w.Write(text); err != nil {
-		return nil, fmt.Errorf("compressing the snapshot: %w", err)
-	}
-	if err := w.Close(); err != nil {
+	_, err := w.Write(text)
+	if err = errors.Join(err, w.Close()); err != nil {
 		return nil, fmt.Errorf("compressing the snapshot: %w", err)
 	}
 	return b.Bytes(), nil
 }
 
 func uncompressed(data []byte) ([]byte, error) {
+	var text []byte
 	r, err := gzip.NewReader(bytes.NewReader(data))
-	if err != nil {
-		return nil, fmt.Errorf("reading the snapshot before the move: %w", err)
+	if err == nil {
+		text, err = io.ReadAll(r)
 	}
-	text, err := io.ReadAll(r)
 	if err != nil {
 		return nil, fmt.Errorf("reading the snapshot before the move: %w", err)
 	}
