@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/nadra-dev/nadra/internal/kube"
@@ -13,11 +12,11 @@ import (
 // Find returns nadra's programs in a cluster. known is false if the user may not list their
 // workloads.
 func Find(ctx context.Context, client kubernetes.Interface) (s Settings, known bool, err error) {
-	drivers, err := kube.EachReadable(ctx, metav1.ListOptions{}, kube.PagesOf(client.AppsV1().DaemonSets("").List), s.addDaemonSet)
+	drivers, err := kube.EachReadable(ctx, kube.All, client.AppsV1().DaemonSets("").List, s.addDaemonSet)
 	if err != nil {
 		return s, false, fmt.Errorf("looking for nadra's driver: %w", err)
 	}
-	controllers, err := kube.EachReadable(ctx, metav1.ListOptions{}, kube.PagesOf(client.AppsV1().Deployments("").List), s.addDeployment)
+	controllers, err := kube.EachReadable(ctx, kube.All, client.AppsV1().Deployments("").List, s.addDeployment)
 	if err != nil {
 		return s, false, fmt.Errorf("looking for nadra's controller: %w", err)
 	}

@@ -10,18 +10,21 @@ import (
 	"k8s.io/client-go/tools/pager"
 )
 
-// Pages lists objects of one kind, one page at a time.
-type Pages = pager.ListPageFunc
+// All are the options for all objects of a kind.
+var All = metav1.ListOptions{}
 
-// PagesOf adapts the List method of a typed client.
-func PagesOf[L runtime.Object](list func(context.Context, metav1.ListOptions) (L, error)) Pages {
-	return func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return list(ctx, o) }
+// List is the List method of a client. It lists objects of one kind, one page at a time.
+type List[L runtime.Object] = func(context.Context, metav1.ListOptions) (L, error)
+
+// pages adapts the List method of a typed client.
+func pages[L runtime.Object](list List[L]) *pager.ListPager {
+	return pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return list(ctx, o) })
 }
 
 // EachItem calls do for every object of every page. It returns the client's error
 // as it is, for the caller to wrap.
-func EachItem[T any](ctx context.Context, o metav1.ListOptions, pages Pages, do func(*T)) error {
-	return pager.New(pages).EachListItem(ctx, o, func(object runtime.Object) error {
+func EachItem[T any, L runtime.Object](ctx context.Context, o metav1.ListOptions, list List[L], do func(*T)) error {
+	return pages(list).EachListItem(ctx, o, func(object runtime.Object) error {
 		item, ok := any(object).(*T)
 		if !ok {
 			return fmt.Errorf("reading a list: it contains a %T, not a %T", object, item)
@@ -34,8 +37,8 @@ func EachItem[T any](ctx context.Context, o metav1.ListOptions, pages Pages, do 
 // EachReadable calls do for every object of a kind that the caller can do without. It
 // reports false if the user is not allowed to list the kind, and reads a kind that the
 // cluster does not have as an empty list.
-func EachReadable[T any](ctx context.Context, o metav1.ListOptions, pages Pages, do func(*T)) (allowed bool, err error) {
-	err = EachItem(ctx, o, pages, do)
+func EachReadable[T any, L runtime.Object](ctx context.Context, o metav1.ListOptions, list List[L], do func(*T)) (allowed bool, err error) {
+	err = EachItem(ctx, o, list, do)
 	switch {
 	case apierrors.IsForbidden(err):
 		return false, nil
@@ -46,8 +49,19 @@ func EachReadable[T any](ctx context.Context, o metav1.ListOptions, pages Pages,
 }
 
 // AllItems returns the objects of all pages, and errors like EachItem.
-func AllItems[T any](ctx context.Context, o metav1.ListOptions, pages Pages) ([]*T, error) {
+func AllItems[T any, L runtime.Object](ctx context.Context, o metav1.ListOptions, list List[L]) ([]*T, error) {
 	var out []*T
-	err := EachItem(ctx, o, pages, func(item *T) { out = append(out, item) })
+	err := EachItem(ctx, o, list, func(item *T) { out = append(out, item) })
 	return out, err
+}
+
+// Into returns a function for EachItem that appends objects to a list.
+func Into[T any](to *[]T) func(*T) { return func(item *T) { *to = append(*to, *item) } }
+
+// Append appends the objects of all pages to a list. kind names them in errors.
+func Append[T any, L runtime.Object](ctx context.Context, kind string, list List[L], to *[]T) error {
+	if err := EachItem(ctx, All, list, Into(to)); err != nil {
+		return fmt.Errorf("listing %s: %w", kind, err)
+	}
+	return nil
 }

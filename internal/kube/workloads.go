@@ -30,17 +30,17 @@ func EachWorkload(ctx context.Context, client kubernetes.Interface, namespace st
 	apps, batch := client.AppsV1(), client.BatchV1()
 	for _, k := range []struct {
 		kind string
-		list Pages
+		list *pager.ListPager
 	}{
-		{"Deployment", PagesOf(apps.Deployments(namespace).List)},
-		{"ReplicaSet", PagesOf(apps.ReplicaSets(namespace).List)},
-		{"StatefulSet", PagesOf(apps.StatefulSets(namespace).List)},
-		{"DaemonSet", PagesOf(apps.DaemonSets(namespace).List)},
-		{"Job", PagesOf(batch.Jobs(namespace).List)},
-		{"CronJob", PagesOf(batch.CronJobs(namespace).List)},
-		{"ReplicationController", PagesOf(client.CoreV1().ReplicationControllers(namespace).List)},
+		{"Deployment", pages(apps.Deployments(namespace).List)},
+		{"ReplicaSet", pages(apps.ReplicaSets(namespace).List)},
+		{"StatefulSet", pages(apps.StatefulSets(namespace).List)},
+		{"DaemonSet", pages(apps.DaemonSets(namespace).List)},
+		{"Job", pages(batch.Jobs(namespace).List)},
+		{"CronJob", pages(batch.CronJobs(namespace).List)},
+		{"ReplicationController", pages(client.CoreV1().ReplicationControllers(namespace).List)},
 	} {
-		err := pager.New(k.list).EachListItem(ctx, metav1.ListOptions{}, func(o runtime.Object) error {
+		err := k.list.EachListItem(ctx, All, func(o runtime.Object) error {
 			accessor, err := meta.Accessor(o)
 			if template := templateOf(o); err == nil && template != nil {
 				do(accessor, k.kind, template)

@@ -77,29 +77,35 @@ func (d ConfDirs) WithoutMultus() (bool, error) {
 // Give moves configurations from Kept to Conf. It keeps a file that was written to Conf
 // under the same name meanwhile, because it is newer.
 func (d ConfDirs) Give() (ConfReport, error) {
+	report, err := d.give()
+	if err != nil {
+		return ConfReport{}, fmt.Errorf("giving Multus' configuration back: %w", err)
+	}
+	return report, nil
+}
+
+// give moves the configurations, and leaves it to Give to say so in its errors.
+func (d ConfDirs) give() (ConfReport, error) {
 	kept, err := names(d.Kept)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return ConfReport{}, fmt.Errorf("giving Multus' configuration back: %w", err)
+		return ConfReport{}, err
 	}
 	report := ConfReport{Moved: []string{}}
 	for _, name := range kept {
 		from, to := filepath.Join(d.Kept, name), filepath.Join(d.Conf, name)
 		if _, err := os.Lstat(to); err == nil {
-			err = os.Remove(from)
-			if err != nil {
-				return ConfReport{}, fmt.Errorf("giving Multus' configuration back: %w", err)
+			if err := os.Remove(from); err != nil {
+				return report, err
 			}
 			continue
 		}
 		if err := moveConf(from, to); err != nil {
-			return ConfReport{}, fmt.Errorf("giving Multus' configuration back: %w", err)
+			return report, err
 		}
 		report.Moved = append(report.Moved, name)
 	}
-	if report.Left, err = names(d.Conf); err != nil {
-		return ConfReport{}, fmt.Errorf("giving Multus' configuration back: %w", err)
-	}
-	return report, nil
+	report.Left, err = names(d.Conf)
+	return report, err
 }
 
 // Await waits until the runtime has a configuration of Multus, which Multus' daemon

@@ -6,7 +6,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/nadra-dev/nadra/internal/kube"
@@ -43,7 +42,7 @@ func OnEach[T any](ctx context.Context, r Runner, nodes []string, run func(node 
 // LinuxNodes returns the names of the nodes that can run nadra-node.
 func LinuxNodes(ctx context.Context, client kubernetes.Interface) ([]string, error) {
 	var out []string
-	err := kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(client.CoreV1().Nodes().List), func(n *corev1.Node) {
+	err := kube.EachItem(ctx, kube.All, client.CoreV1().Nodes().List, func(n *corev1.Node) {
 		if IsLinux(n.Status.NodeInfo.OperatingSystem) {
 			out = append(out, n.Name)
 		}

@@ -55,7 +55,6 @@ var formats = map[string]string{
 
 // others names the types that only read, or write what is not nadra's format.
 var others = []string{
-	"internal/desk/cli.overlay", "internal/desk/cli.overlayTarget", // kustomize's
 	"internal/desk/doctor.Server",   // a part of ClusterCapabilities
 	"internal/desk/report.sarifLog", // SARIF's
 	"internal/gate.claimFile",       // reads claims/UID.json

@@ -19,7 +19,7 @@ import (
 var budget = []struct {
 	of   string
 	most int
-}{{lines, 77_480}, {tokens, 461_000}, {packages, 55}, {exported, 2_007}}
+}{{lines, 76_940}, {tokens, 457_510}, {packages, 55}, {exported, 1_966}}
 
 // The weights of the product. Tokens are those of the Go language, without comments, so that neither long lines nor
 // short comments make it lighter.

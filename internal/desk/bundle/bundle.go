@@ -80,8 +80,8 @@ func (b *Bundle) AddValue(name, what, kind string, value any) error {
 	return b.addTree(r, name, what, tree)
 }
 
-// AddObjects adds Kubernetes objects, as a list in which each has its kind.
-func (b *Bundle) AddObjects(name, what string, objects []map[string]any) error {
+// addObjects adds Kubernetes objects, as a list in which each has its kind.
+func (b *Bundle) addObjects(name, what string, objects []map[string]any) error {
 	r := newReducer()
 	items := []any{}
 	for _, o := range objects {
@@ -109,21 +109,21 @@ func (b *Bundle) addTree(r *reducer, name, what string, tree any) error {
 	return nil
 }
 
-// AddLog adds a log of nadra's own programs. cut describes what was left out.
-func (b *Bundle) AddLog(name, what, text, cut string) {
+// addLog adds a log of nadra's own programs. cut describes what was left out.
+func (b *Bundle) addLog(name, what, text, cut string) {
 	r := newReducer()
 	b.files = append(b.files, File{Name: name, What: what, Cut: cut, text: r.log(text), Redacted: r.counts})
 }
 
-// AddMetrics adds metrics of nadra's own programs. cut describes what was left out.
-func (b *Bundle) AddMetrics(name, what, text, cut string) {
+// addMetrics adds metrics of nadra's own programs. cut describes what was left out.
+func (b *Bundle) addMetrics(name, what, text, cut string) {
 	r := newReducer()
 	b.files = append(b.files, File{Name: name, What: what, Cut: cut, text: r.metrics(text), Redacted: r.counts})
 }
 
-// AddGap records what could not be read. Of the reason, only known phrases are kept, because errors
+// addGap records what could not be read. Of the reason, only known phrases are kept, because errors
 // may quote values.
-func (b *Bundle) AddGap(what, reason, remedy string) {
+func (b *Bundle) addGap(what, reason, remedy string) {
 	b.gaps = append(b.gaps, Gap{What: what, Reason: newReducer().message(reason), Remedy: remedy})
 }
 

@@ -111,7 +111,7 @@ func plant(t *testing.T, key, value string) *Bundle {
 		"containerStatuses":[{"name":"a","lastState":{"terminated":{"exitCode":1,"message":` + v + `}}}],"devices":[{"device":"d","data":{` + both + `},"conditions":[{"type":"Ready","message":` + v + `}]}]}`
 	b := &Bundle{}
 	add := func(kind, rest string) {
-		if err := b.AddObjects("objects/"+kind+fmt.Sprint(len(b.files))+".json", "objects", []map[string]any{parsed(t, `{"apiVersion":"v1","kind":"`+kind+`",`+rest+`}`)}); err != nil {
+		if err := b.addObjects("objects/"+kind+fmt.Sprint(len(b.files))+".json", "objects", []map[string]any{parsed(t, `{"apiVersion":"v1","kind":"`+kind+`",`+rest+`}`)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -141,12 +141,12 @@ func plant(t *testing.T, key, value string) *Bundle {
 		}
 	}
 	head := "I1122 10:11:12.000000       1 attach.go:12] "
-	b.AddLog("a.log", "a log", strings.Join([]string{
+	b.addLog("a.log", "a log", strings.Join([]string{
 		head + `"Attached" pod="shop/web" err=` + v + ` ` + key + `=` + v, head + `"Attached" err=<`, "\t" + value, " > pod=" + v + " network=\"shop/blue\"", head + `"Attached" pod="shop/web" ` + key + "=" + value,
 		head + value, head + `"` + value + `=" pod="` + "\\" + `"` + v, head + `"Attached" pods=["` + value + `=" "b"]`, value, key + "=" + value, `{"msg":` + v + `}`, "panic: " + value, "main.attach(" + v + ")", "main.attach({0xc000, 0x4})", strings.Replace(head, "attach.go", ofLibrary, 1) + v,
 	}, "\n"), "")
-	b.AddMetrics("a.prom", "metrics", "nadra_devices{"+strings.ReplaceAll(key, " ", "")+"="+v+",node=\"n1\",plugin="+quote(t, "="+value)+"} 3\n# HELP "+value+"\n"+value+" 1\nother{node="+v+"} 1\n", "")
-	b.AddGap("metrics", "reading: "+value, "a right")
+	b.addMetrics("a.prom", "metrics", "nadra_devices{"+strings.ReplaceAll(key, " ", "")+"="+v+",node=\"n1\",plugin="+quote(t, "="+value)+"} 3\n# HELP "+value+"\n"+value+" 1\nother{node="+v+"} 1\n", "")
+	b.addGap("metrics", "reading: "+value, "a right")
 	return b
 }
 
@@ -232,10 +232,10 @@ func TestArchive(t *testing.T) {
 	sample := func(backwards bool) *Bundle {
 		b := &Bundle{Head: Head{Client: "v1"}}
 		steps := []func(){
-			func() { b.AddLog("logs/a.log", "a log", "what is this\n", "") },
-			func() { b.AddLog("logs/b.log", "another", "permission denied\n", "cut") },
-			func() { b.AddGap("metrics", "not allowed to read it", "a right") },
-			func() { b.AddGap("logs", "no", "") },
+			func() { b.addLog("logs/a.log", "a log", "what is this\n", "") },
+			func() { b.addLog("logs/b.log", "another", "permission denied\n", "cut") },
+			func() { b.addGap("metrics", "not allowed to read it", "a right") },
+			func() { b.addGap("logs", "no", "") },
 		}
 		if backwards {
 			slices.Reverse(steps)

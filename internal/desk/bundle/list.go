@@ -39,7 +39,7 @@ func add[T object](out *Bundle, resource, what string, items []T) error {
 		m["apiVersion"], m["kind"] = kindOf(item)
 		maps = append(maps, m)
 	}
-	return out.AddObjects("objects/"+resource+".json", what, maps)
+	return out.addObjects("objects/"+resource+".json", what, maps)
 }
 
 // kindOf returns the version and kind of an object, which the items of lists lack.

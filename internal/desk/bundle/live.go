@@ -75,7 +75,7 @@ func (r *collector) failed(what string, err error, remedy string) bool {
 	if err == nil {
 		return false
 	}
-	r.out.AddGap(what, doctor.ReasonOf(err), remedy)
+	r.out.addGap(what, doctor.ReasonOf(err), remedy)
 	return true
 }
 
@@ -98,7 +98,7 @@ func (r *collector) doctor(ctx context.Context) error {
 		if g.Node != "" {
 			what += " of node " + g.Node
 		}
-		r.out.AddGap(what, g.Reason, g.Remedy)
+		r.out.addGap(what, g.Reason, g.Remedy)
 	}
 	return r.out.AddValue("doctor/capabilities.json", "facts about the cluster: kubectl nadra doctor --from judges them", "Capabilities", caps)
 }
@@ -110,7 +110,7 @@ func (r *collector) attachments(ctx context.Context) error {
 		return nil
 	}
 	for _, kind := range slices.Sorted(maps.Keys(in.Unread)) {
-		r.out.AddGap(string(kind), "not allowed to read all of them", "the right to list "+string(kind))
+		r.out.addGap(string(kind), "not allowed to read all of them", "the right to list "+string(kind))
 	}
 	rows := inspect.Attachments(in)
 	for _, row := range rows {
@@ -176,7 +176,7 @@ func (r *collector) events(ctx context.Context) error {
 	}
 	var found []*corev1.Event
 	for _, ns := range slices.Compact(slices.Sorted(slices.Values(namespaces))) {
-		list, err := kube.AllItems[corev1.Event](ctx, metav1.ListOptions{}, kube.PagesOf(r.Kube.CoreV1().Events(ns).List))
+		list, err := kube.AllItems[corev1.Event](ctx, kube.All, r.Kube.CoreV1().Events(ns).List)
 		r.failed("events of "+named(ns), err, "the right to list events there")
 		for _, e := range list {
 			if about := e.InvolvedObject; r.related[about.Kind+"/"+about.Namespace+"/"+about.Name] {

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/nadra-dev/nadra/internal/kube"
 )
@@ -21,7 +22,7 @@ const ownLabel = "app.kubernetes.io/name in (nadra-node, nadra-controller)"
 // own adds nadra's workloads and their pods.
 func (r *collector) own(ctx context.Context) error {
 	ours := metav1.ListOptions{LabelSelector: ownLabel}
-	pods, err := kube.AllItems[corev1.Pod](ctx, ours, kube.PagesOf(r.Kube.CoreV1().Pods("").List))
+	pods, err := kube.AllItems[corev1.Pod](ctx, ours, r.Kube.CoreV1().Pods("").List)
 	r.failed("nadra's own pods, and so their logs and metrics", err, "the right to list pods in all namespaces")
 	for _, p := range pods {
 		if len(r.Nodes) == 0 || p.Labels["app.kubernetes.io/name"] != "nadra-node" || slices.Contains(r.Nodes, p.Spec.NodeName) {
@@ -29,9 +30,9 @@ func (r *collector) own(ctx context.Context) error {
 		}
 	}
 	slices.SortFunc(r.pods, func(a, b corev1.Pod) int { return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name) })
-	sets, err := kube.AllItems[appsv1.DaemonSet](ctx, ours, kube.PagesOf(r.Kube.AppsV1().DaemonSets("").List))
+	sets, err := kube.AllItems[appsv1.DaemonSet](ctx, ours, r.Kube.AppsV1().DaemonSets("").List)
 	r.failed("daemonsets", err, "the right to list daemonsets.apps in all namespaces")
-	deployments, err := kube.AllItems[appsv1.Deployment](ctx, ours, kube.PagesOf(r.Kube.AppsV1().Deployments("").List))
+	deployments, err := kube.AllItems[appsv1.Deployment](ctx, ours, r.Kube.AppsV1().Deployments("").List)
 	r.failed("deployments", err, "the right to list deployments.apps in all namespaces")
 	return errors.Join(
 		add(r.out, "nadra-pods", "nadra's own pods", pods),
@@ -54,7 +55,7 @@ func (r *collector) namespaces() []string {
 func (r *collector) configuration(ctx context.Context) error {
 	var maps []*corev1.ConfigMap
 	for _, ns := range r.namespaces() {
-		found, err := kube.AllItems[corev1.ConfigMap](ctx, metav1.ListOptions{}, kube.PagesOf(r.Kube.CoreV1().ConfigMaps(ns).List))
+		found, err := kube.AllItems[corev1.ConfigMap](ctx, kube.All, r.Kube.CoreV1().ConfigMaps(ns).List)
 		r.failed("configmaps of namespace "+ns, err, "the right to list configmaps there")
 		maps = append(maps, keep(found, func(o metav1.Object) bool {
 			return strings.HasPrefix(o.GetName(), "nadra") && o.GetName() != "nadra-upgrade" // which upgrade.json has
@@ -63,10 +64,10 @@ func (r *collector) configuration(ctx context.Context) error {
 	admission := r.Kube.AdmissionregistrationV1()
 	return errors.Join(
 		add(r.out, "configmaps", "nadra's ConfigMaps", maps),
-		addOurs[admissionv1.MutatingWebhookConfiguration](ctx, r, "mutatingwebhookconfigurations", kube.PagesOf(admission.MutatingWebhookConfigurations().List)),
-		addOurs[admissionv1.ValidatingWebhookConfiguration](ctx, r, "validatingwebhookconfigurations", kube.PagesOf(admission.ValidatingWebhookConfigurations().List)),
-		addOurs[admissionv1.ValidatingAdmissionPolicy](ctx, r, "validatingadmissionpolicies", kube.PagesOf(admission.ValidatingAdmissionPolicies().List)),
-		addOurs[admissionv1.ValidatingAdmissionPolicyBinding](ctx, r, "validatingadmissionpolicybindings", kube.PagesOf(admission.ValidatingAdmissionPolicyBindings().List)),
+		addOurs[admissionv1.MutatingWebhookConfiguration](ctx, r, "mutatingwebhookconfigurations", admission.MutatingWebhookConfigurations().List),
+		addOurs[admissionv1.ValidatingWebhookConfiguration](ctx, r, "validatingwebhookconfigurations", admission.ValidatingWebhookConfigurations().List),
+		addOurs[admissionv1.ValidatingAdmissionPolicy](ctx, r, "validatingadmissionpolicies", admission.ValidatingAdmissionPolicies().List),
+		addOurs[admissionv1.ValidatingAdmissionPolicyBinding](ctx, r, "validatingadmissionpolicybindings", admission.ValidatingAdmissionPolicyBindings().List),
 	)
 }
 
@@ -74,9 +75,9 @@ func (r *collector) configuration(ctx context.Context) error {
 func addOurs[T any, P interface {
 	*T
 	object
-}](ctx context.Context, r *collector, resource string, f kube.Pages,
+}, L runtime.Object](ctx context.Context, r *collector, resource string, f kube.List[L],
 ) error {
-	found, err := kube.AllItems[T](ctx, metav1.ListOptions{}, f)
+	found, err := kube.AllItems[T](ctx, kube.All, f)
 	if !apierrors.IsNotFound(err) { // an older cluster may not have the kind
 		r.failed(resource, err, "the right to list "+resource+".admissionregistration.k8s.io")
 	}

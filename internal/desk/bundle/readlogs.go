@@ -35,7 +35,7 @@ func (r *collector) logs(ctx context.Context) error {
 	pods := slices.Clone(r.pods)
 	slices.SortStableFunc(pods, func(a, b corev1.Pod) int { return readiness(&a) - readiness(&b) })
 	if len(pods) > maxPods {
-		r.out.AddGap(fmt.Sprintf("logs and metrics of %d pods of nadra", len(pods)-maxPods), "more pods than fit into the archive", "--node, to select others")
+		r.out.addGap(fmt.Sprintf("logs and metrics of %d pods of nadra", len(pods)-maxPods), "more pods than fit into the archive", "--node, to select others")
 		pods = pods[:maxPods]
 	}
 	for i := range pods {
@@ -84,7 +84,7 @@ func (r *collector) log(ctx context.Context, p *corev1.Pod, name string, o *core
 	if r.failed(name, err, "the right to get pods/log in namespace "+p.Namespace) && text == "" {
 		return
 	}
-	r.out.AddLog(name, "log of container "+o.Container+" on node "+p.Spec.NodeName, text, cut)
+	r.out.addLog(name, "log of container "+o.Container+" on node "+p.Spec.NodeName, text, cut)
 }
 
 // tail reads everything, and keeps the last lines that fit into limit.
@@ -130,7 +130,7 @@ func (r *collector) metrics(ctx context.Context, p *corev1.Pod) {
 	if over := len(text) - maxMetrics; over > 0 {
 		text, cut = text[:maxMetrics], fmt.Sprintf("the last %d bytes are left out", over)
 	}
-	r.out.AddMetrics("metrics/"+p.Namespace+"/"+p.Name+".prom", "metrics, from node "+p.Spec.NodeName, string(text), cut)
+	r.out.addMetrics("metrics/"+p.Namespace+"/"+p.Name+".prom", "metrics, from node "+p.Spec.NodeName, string(text), cut)
 }
 
 // httpAddress begins the argument with the address of a driver's metrics.

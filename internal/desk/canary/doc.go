@@ -9,7 +9,7 @@ const APIVersion = "nadra.dev/v1alpha1"
 // Kinds of plans and reports.
 const (
 	PlanKind   = "CanaryPlan"
-	ReportKind = "CanaryReport"
+	reportKind = "CanaryReport"
 )
 
 // Labels of canaries. The first two have the values Name and ManagerName, and select the
@@ -17,7 +17,7 @@ const (
 const (
 	NameLabel    = "app.kubernetes.io/name"
 	ManagerLabel = "app.kubernetes.io/managed-by"
-	RunLabel     = "nadra.dev/canary"
+	runLabel     = "nadra.dev/canary"
 
 	// Name is also the prefix of canaries' names.
 	Name = "nadra-canary"

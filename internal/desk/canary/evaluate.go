@@ -82,8 +82,8 @@ func Targets(all []Result, i int) []string {
 	return out
 }
 
-// Evaluate evaluates the results of a network's canaries.
-func (n *NetworkPlan) Evaluate(all []Result) NetworkReport {
+// evaluate evaluates the results of a network's canaries.
+func (n *NetworkPlan) evaluate(all []Result) NetworkReport {
 	out := NetworkReport{Network: n.Network, Plugins: n.Plugins, IPAM: n.IPAM, Skipped: n.Skipped}
 	for i := range all {
 		out.Pods = append(out.Pods, n.pod(&all[i]))
@@ -167,7 +167,7 @@ func (n *NetworkPlan) ping(from *Result, t target) PingReport {
 			}
 		}
 	}
-	why := n.facts.Unreachable(from.Node == t.of.Node)
+	why := n.facts.unreachable(from.Node == t.of.Node)
 	out.Status, out.Message = outcome(from, t, out.Ping, answered)
 	if out.Status != OK && why != "" {
 		out.Status, out.Message = NotExpected, why

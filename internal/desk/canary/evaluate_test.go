@@ -72,7 +72,7 @@ func TestEvaluate(t *testing.T) {
 			n := planOf(t, test.config)
 			results := two(n)
 			test.change(results)
-			got := n.Evaluate(results)
+			got := n.evaluate(results)
 			var messages []string
 			messages = append(messages, got.Pods[0].Problems...)
 			if len(got.Pings) > 0 {
@@ -112,10 +112,10 @@ func TestReportCounts(t *testing.T) {
 	results := two(n)
 	results[0].Pings.Pings[0].Received = 1
 	results[1].Pings.Pings[0].Received = 0
-	networks := []NetworkReport{n.Evaluate(results), {Network: "a/b", Skipped: "no node offers it"}}
+	networks := []NetworkReport{n.evaluate(results), {Network: "a/b", Skipped: "no node offers it"}}
 	bad := two(n)
 	bad[0].Err = errors.New("no")
-	networks = append(networks, n.Evaluate(bad))
+	networks = append(networks, n.evaluate(bad))
 	got := NewReport("cluster lab", networks, []string{"a/x"}).Summary
 	want := Summary{Networks: 3, Skipped: 1, Pods: 4, PodsOK: 3, Pings: 2, Lossy: 1, PingsFailed: 1, Warning: 3, Blocker: 2}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -227,9 +227,9 @@ func (f facts) unfit(pool string) string {
 	return ""
 }
 
-// Unreachable returns why two pods of the network cannot reach each other; empty if they
+// unreachable returns why two pods of the network cannot reach each other; empty if they
 // can, or if it is unknown.
-func (f facts) Unreachable(sameNode bool) string {
+func (f facts) unreachable(sameNode bool) string {
 	switch {
 	case f.plugin == "dummy":
 		return "a dummy interface leads nowhere"

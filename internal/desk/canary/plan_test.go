@@ -107,7 +107,7 @@ func TestObject(t *testing.T) {
 	c := pod.Spec.Containers[0]
 	security := c.SecurityContext
 	switch {
-	case pod.Annotations[attachment.NetworksAnnotation] != "a/vf" || pod.Labels[RunLabel] != "r" || pod.Labels[NameLabel] != Name:
+	case pod.Annotations[attachment.NetworksAnnotation] != "a/vf" || pod.Labels[runLabel] != "r" || pod.Labels[NameLabel] != Name:
 		t.Errorf("metadata %+v", pod.ObjectMeta)
 	case pod.Spec.NodeName != "" || pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchFields[0].Values[0] != "n1":
 		t.Error("it bypasses the scheduler, or is bound to another node")
@@ -142,7 +142,7 @@ func TestUnreachable(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := factsOf(parsed).Unreachable(test.sameNode); (test.want == "") != (got == "") || !strings.Contains(got, test.want) {
+		if got := factsOf(parsed).unreachable(test.sameNode); (test.want == "") != (got == "") || !strings.Contains(got, test.want) {
 			t.Errorf("%s, same node %v: %q", test.config, test.sameNode, got)
 		}
 	}

@@ -34,7 +34,7 @@ func (p *Plan) Object(n *NetworkPlan, c Pod) *corev1.Pod {
 	out := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: c.Namespace, Name: c.Name,
-			Labels: map[string]string{NameLabel: Name, ManagerLabel: ManagerName, RunLabel: p.Run},
+			Labels: map[string]string{NameLabel: Name, ManagerLabel: ManagerName, runLabel: p.Run},
 			// A canary has no other network than the one that it tests.
 			Annotations: map[string]string{p.networksKey(): n.Network, v1alpha1.DefaultNetworksKey: v1alpha1.DefaultNetworksNone},
 		},

@@ -44,7 +44,7 @@ func (n Networks) Read(ctx context.Context) ([]*nadv1.NetworkAttachmentDefinitio
 	in := inspect.Input{Networks: nads}
 	client := n.Kube.ResourceV1().ResourceSlices()
 	ours := metav1.ListOptions{FieldSelector: resourceapi.ResourceSliceSelectorDriver + "=" + v1alpha1.DriverName}
-	err = kube.EachItem(ctx, ours, kube.PagesOf(client.List),
+	err = kube.EachItem(ctx, ours, client.List,
 		func(s *resourceapi.ResourceSlice) { in.Slices = append(in.Slices, s) })
 	if err != nil && !apierrors.IsNotFound(err) { // a cluster without DRA has none
 		return nil, inspect.Offers{}, fmt.Errorf("listing resourceslices: %w", err)
@@ -78,7 +78,7 @@ func (n Networks) read(ctx context.Context) ([]*nadv1.NetworkAttachmentDefinitio
 	if len(n.Names) == 0 {
 		client := n.NADs.K8sCniCncfIoV1().NetworkAttachmentDefinitions(n.Namespace)
 		err := kube.EachItem(ctx, metav1.ListOptions{LabelSelector: n.Selector},
-			kube.PagesOf(client.List),
+			client.List,
 			func(nad *nadv1.NetworkAttachmentDefinition) { out = append(out, nad) })
 		if err != nil {
 			return nil, fmt.Errorf("listing network-attachment-definitions: %w", err)

@@ -90,7 +90,7 @@ type PingReport struct {
 
 // NewReport makes a report, with its totals.
 func NewReport(source string, networks []NetworkReport, leftBehind []string) *Report {
-	r := &Report{APIVersion: APIVersion, Kind: ReportKind, Source: source, Networks: networks, LeftBehind: leftBehind}
+	r := &Report{APIVersion: APIVersion, Kind: reportKind, Source: source, Networks: networks, LeftBehind: leftBehind}
 	for i := range networks {
 		r.Summary.count(&networks[i])
 	}

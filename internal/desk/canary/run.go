@@ -85,7 +85,7 @@ func (r Runner) progress(format string, args ...any) {
 func (r Runner) sweep(ctx context.Context, plan *Plan) error {
 	var old []Pod
 	for _, namespace := range plan.Namespaces() {
-		list := kube.PagesOf(r.Kube.CoreV1().Pods(namespace).List)
+		list := r.Kube.CoreV1().Pods(namespace).List
 		err := kube.EachItem(ctx, metav1.ListOptions{LabelSelector: Selector()}, list, func(p *corev1.Pod) {
 			old = append(old, Pod{Namespace: p.Namespace, Name: p.Name})
 		})
@@ -106,7 +106,7 @@ func (r Runner) sweep(ctx context.Context, plan *Plan) error {
 // network runs the canaries of a network.
 func (r Runner) network(ctx context.Context, plan *Plan, n *NetworkPlan) (report NetworkReport, left []string) {
 	if len(n.Pods) == 0 {
-		return n.Evaluate(nil), nil
+		return n.evaluate(nil), nil
 	}
 	results := make([]Result, len(n.Pods))
 	each := func(do func(int, *Result)) {
@@ -129,7 +129,7 @@ func (r Runner) network(ctx context.Context, plan *Plan, n *NetworkPlan) (report
 		targets[i] = Targets(results, i)
 	}
 	each(func(i int, c *Result) { r.ping(ctx, c, targets[i]) })
-	report = n.Evaluate(results)
+	report = n.evaluate(results)
 	left, _ = r.remove(ctx, n.Pods) // the report lists them
 	return report, left
 }

@@ -144,7 +144,7 @@ func TestRunParallel(t *testing.T) {
 
 // Canaries of an earlier run are deleted first; other pods are kept.
 func TestRunSweeps(t *testing.T) {
-	old := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "old", Labels: map[string]string{NameLabel: Name, ManagerLabel: ManagerName, RunLabel: "earlier"}}}
+	old := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "old", Labels: map[string]string{NameLabel: Name, ManagerLabel: ManagerName, runLabel: "earlier"}}}
 	other := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "other"}}
 	w := newWorld(old, other)
 	run(t, w, 20, planOfAll("blue"))

@@ -20,14 +20,6 @@ import (
 // prefix is the prefix of nadra's labels, annotations and taints.
 const prefix = "nadra.dev/"
 
-// dryRun returns the option DryRun of API requests.
-func (u Uninstaller) dryRun() []string {
-	if u.DryRun == "" {
-		return nil
-	}
-	return []string{metav1.DryRunAll}
-}
-
 // deleteAll returns a step that deletes objects.
 func (u Uninstaller) deleteAll(objects []object) func(context.Context) error {
 	return func(ctx context.Context) error {
@@ -45,9 +37,11 @@ func (u Uninstaller) deleteAll(objects []object) func(context.Context) error {
 func (u Uninstaller) delete(ctx context.Context, o object) error {
 	client := u.Dynamic.Resource(o.Resource).Namespace(o.Namespace)
 	_, err := client.Get(ctx, o.Name, metav1.GetOptions{})
-	if err == nil && u.DryRun != "client" {
+	if err == nil {
 		background := metav1.DeletePropagationBackground
-		err = client.Delete(ctx, o.Name, metav1.DeleteOptions{PropagationPolicy: &background, DryRun: u.dryRun()})
+		err = u.DryRun.Write(func() error {
+			return client.Delete(ctx, o.Name, metav1.DeleteOptions{PropagationPolicy: &background, DryRun: u.DryRun.Options()})
+		})
 	}
 	switch {
 	case apierrors.IsNotFound(err):
@@ -100,7 +94,7 @@ func (u Uninstaller) removeMarks(ctx context.Context) error {
 	}
 	for i := range f.Namespaces {
 		n := &f.Namespaces[i]
-		if n.Name == u.Where.Driver { // it keeps the Note until it is deleted
+		if n.Name == u.Where.Driver { // it keeps the note until it is deleted
 			continue
 		}
 		err := u.removeMarksOf("namespace "+n.Name, marksPatch(n.ObjectMeta), func(text []byte, o metav1.PatchOptions) error {
@@ -120,8 +114,8 @@ func (u Uninstaller) removeMarksOf(object string, patch map[string]any, do func(
 		return nil
 	}
 	text, err := json.Marshal(patch)
-	if err == nil && u.DryRun != "client" {
-		err = do(text, metav1.PatchOptions{DryRun: u.dryRun()})
+	if err == nil {
+		err = u.DryRun.Write(func() error { return do(text, metav1.PatchOptions{DryRun: u.DryRun.Options()}) })
 	}
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("removing nadra's labels, annotations and taints from %s: %w", object, err)

@@ -10,7 +10,6 @@ import (
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nadra-dev/nadra/internal/kube"
 	"github.com/nadra-dev/nadra/internal/nodepod"
@@ -88,8 +87,8 @@ func (c Cleaner) node(ctx context.Context, name string, dirs []string, apply boo
 // NetworkAttachmentDefinitions, sorted.
 func (c Cleaner) networkDirs(ctx context.Context) ([]string, error) {
 	var out []string
-	list := kube.PagesOf(c.NADs.K8sCniCncfIoV1().NetworkAttachmentDefinitions("").List)
-	err := kube.EachItem(ctx, metav1.ListOptions{}, list, func(nad *nadv1.NetworkAttachmentDefinition) {
+	list := c.NADs.K8sCniCncfIoV1().NetworkAttachmentDefinitions("").List
+	err := kube.EachItem(ctx, kube.All, list, func(nad *nadv1.NetworkAttachmentDefinition) {
 		network, err := attachment.ParseNetwork(nad)
 		if err != nil {
 			return

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
-	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -22,13 +20,12 @@ var whereabouts = schema.GroupVersion{Group: "whereabouts.cni.cncf.io", Version:
 func (c Cleaner) objects(ctx context.Context) (objectFacts, error) {
 	var f objectFacts
 	resources := c.Kube.ResourceV1()
-	err := appendAll(ctx, kube.PagesOf(resources.ResourceClaims(c.Namespace).List), &f.Claims)
-	if err != nil {
-		return f, fmt.Errorf("listing ResourceClaims: %w", err)
+	if err := kube.Append(ctx, "ResourceClaims", resources.ResourceClaims(c.Namespace).List, &f.Claims); err != nil {
+		return f, err
 	}
 	ours := metav1.ListOptions{LabelSelector: v1alpha1.ManagedByLabel + "=" + v1alpha1.Controller}
-	err = kube.EachItem(ctx, ours, kube.PagesOf(resources.ResourceClaimTemplates(c.Namespace).List),
-		func(o *resourceapi.ResourceClaimTemplate) { f.Templates = append(f.Templates, *o) })
+	err := kube.EachItem(ctx, ours, resources.ResourceClaimTemplates(c.Namespace).List,
+		kube.Into(&f.Templates))
 	if err != nil {
 		return f, fmt.Errorf("listing ResourceClaimTemplates: %w", err)
 	}
@@ -76,19 +73,9 @@ func allocationOf(fields map[string]any, id string) allocation {
 // has none.
 func (c Cleaner) each(ctx context.Context, resource string, do func(*unstructured.Unstructured)) error {
 	client := c.Dynamic.Resource(whereabouts.WithResource(resource))
-	err := kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(client.List), do)
+	err := kube.EachItem(ctx, kube.All, client.List, do)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("listing %s of whereabouts: %w", resource, err)
 	}
 	return nil
-}
-
-// pods reads the pods of all namespaces, because a pool has addresses of pods of any
-// namespace.
-func (c Cleaner) pods(ctx context.Context) ([]corev1.Pod, error) {
-	var out []corev1.Pod
-	if err := appendAll(ctx, kube.PagesOf(c.Kube.CoreV1().Pods("").List), &out); err != nil {
-		return nil, fmt.Errorf("listing pods: %w", err)
-	}
-	return out, nil
 }

@@ -14,16 +14,16 @@ type Report struct {
 	Kind       string         `json:"kind"`
 	Orphans    []probe.Orphan `json:"orphans"`
 	// Refused are the nodes that were not judged, with the reason of each.
-	Refused []nodeProblem `json:"refused,omitempty"`
+	Refused []NodeProblem `json:"refused,omitempty"`
 	// Errors are the errors of reading parts of nodes.
-	Errors []nodeProblem `json:"errors,omitempty"`
+	Errors []NodeProblem `json:"errors,omitempty"`
 	// Nodes is the number of judged nodes. Kept is the sum of their Kept.
 	Nodes int `json:"nodes"`
 	Kept  int `json:"kept"`
 }
 
-// nodeProblem is a problem of a node.
-type nodeProblem struct {
+// NodeProblem is a problem of a node.
+type NodeProblem struct {
 	Node    string `json:"node"`
 	Message string `json:"message"`
 }

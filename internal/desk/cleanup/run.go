@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/nadra-dev/nadra/internal/kube"
 	"github.com/nadra-dev/nadra/internal/nodepod"
 	"github.com/nadra-dev/nadra/internal/probe"
 )
@@ -59,7 +60,8 @@ func (c Cleaner) run(ctx context.Context, apply bool) (Report, error) {
 		}
 		sandboxes = c.add(&r, reports)
 	}
-	if facts.Pods, err = c.pods(ctx); err != nil {
+	// Of all namespaces, because a pool has addresses of pods of any.
+	if err := kube.Append(ctx, "pods", c.Kube.CoreV1().Pods("").List, &facts.Pods); err != nil {
 		return r, err
 	}
 	facts.Now = time.Now()
@@ -91,10 +93,10 @@ func (c Cleaner) add(r *Report, reports []probe.OrphanReport) sandboxes {
 			s.IDs[id] = true
 		}
 		for _, e := range n.Errors {
-			r.Errors = append(r.Errors, nodeProblem{Node: n.Node, Message: e})
+			r.Errors = append(r.Errors, NodeProblem{Node: n.Node, Message: e})
 		}
 		if n.Refused != "" {
-			r.Refused = append(r.Refused, nodeProblem{Node: n.Node, Message: n.Refused})
+			r.Refused = append(r.Refused, NodeProblem{Node: n.Node, Message: n.Refused})
 			s.Unknown = fmt.Sprintf("node %s was not judged", n.Node)
 			continue
 		}

@@ -32,8 +32,7 @@ type Uninstaller struct {
 	NodeArgs []string
 	// Exclude are the names of nodes that are not touched.
 	Exclude []string
-	// DryRun is empty, "server" or "client".
-	DryRun string
+	DryRun  kube.DryRun
 	// Timeout limits each wait, Poll is the time between two checks of a wait.
 	Timeout, Poll time.Duration
 	// Say reports progress.

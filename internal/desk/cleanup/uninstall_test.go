@@ -22,6 +22,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	clientfake "sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	"github.com/nadra-dev/nadra/internal/kube"
 	"github.com/nadra-dev/nadra/internal/nodepod"
 	"github.com/nadra-dev/nadra/internal/probe"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
@@ -149,7 +150,7 @@ func TestMarks(t *testing.T) {
 func TestDryRun(t *testing.T) {
 	for _, how := range []string{"client", "server"} {
 		u, progress := nadraWorld(t, probe.Remains{Paths: []string{"/var/lib/nadra"}})
-		u.DryRun = how
+		u.DryRun = kube.DryRun(how)
 		if how == "server" { // which the fake does not support
 			u.Dynamic.(*dynamicfake.FakeDynamicClient).PrependReactor("delete", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
 				return slices.Contains(a.(clienttesting.DeleteActionImpl).DeleteOptions.DryRun, metav1.DryRunAll), nil, nil

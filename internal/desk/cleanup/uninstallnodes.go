@@ -18,19 +18,19 @@ import (
 	"github.com/nadra-dev/nadra/internal/probe"
 )
 
-// noteAnnotation keeps the Note on the driver's namespace, because it cannot be read from
+// noteAnnotation keeps the note on the driver's namespace, because it cannot be read from
 // the driver's DaemonSet after that is deleted.
 const noteAnnotation = prefix + "uninstall"
 
-// Note has the image and the arguments of pods on nodes.
-type Note struct {
+// note has the image and the arguments of pods on nodes.
+type note struct {
 	Image string   `json:"image"`
 	Args  []string `json:"args,omitempty"`
 }
 
-// Noted returns the Note of an earlier run; empty without one.
-func (u Uninstaller) Noted(ctx context.Context) (Note, error) {
-	var note Note
+// Noted returns the note of an earlier run; empty without one.
+func (u Uninstaller) Noted(ctx context.Context) (note, error) {
+	var note note
 	ns, err := u.Kube.CoreV1().Namespaces().Get(ctx, u.Where.Driver, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) || err == nil && ns.Annotations[noteAnnotation] == "" {
 		return note, nil
@@ -44,7 +44,7 @@ func (u Uninstaller) Noted(ctx context.Context) (Note, error) {
 	return note, nil
 }
 
-// saveNote creates the namespace of pods on nodes, and saves the Note there.
+// saveNote creates the namespace of pods on nodes, and saves the note there.
 func (u Uninstaller) saveNote(ctx context.Context) error {
 	if u.DryRun != "" {
 		return nil
@@ -52,7 +52,7 @@ func (u Uninstaller) saveNote(ctx context.Context) error {
 	if err := u.ensureNamespace(ctx); err != nil {
 		return err
 	}
-	note, err := json.Marshal(Note{u.Pods.Image, u.NodeArgs})
+	note, err := json.Marshal(note{u.Pods.Image, u.NodeArgs})
 	if err != nil {
 		return err
 	}

@@ -1,9 +1,9 @@
 package cleanup
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,27 +16,17 @@ import (
 func (u Uninstaller) facts(ctx context.Context) (useFacts, error) {
 	var f useFacts
 	resources, core := u.Kube.ResourceV1(), u.Kube.CoreV1()
-	for _, step := range []struct {
-		kind string
-		read func() error
-	}{
-		{"ResourceClaims", func() error {
-			return appendAll(ctx, kube.PagesOf(resources.ResourceClaims("").List), &f.Claims)
-		}},
-		{"ResourceClaimTemplates", func() error {
-			return appendAll(ctx, kube.PagesOf(resources.ResourceClaimTemplates("").List), &f.Templates)
-		}},
-		{"pods", func() error { return appendAll(ctx, kube.PagesOf(core.Pods("").List), &f.Pods) }},
-		{"nodes", func() error { return appendAll(ctx, kube.PagesOf(core.Nodes().List), &f.Nodes) }},
-		{"namespaces", func() error {
-			return appendAll(ctx, kube.PagesOf(core.Namespaces().List), &f.Namespaces)
-		}},
-	} {
-		if err := step.read(); err != nil {
-			return f, fmt.Errorf("listing %s: %w", step.kind, err)
-		}
+	err := cmp.Or(
+		kube.Append(ctx, "ResourceClaims", resources.ResourceClaims("").List, &f.Claims),
+		kube.Append(ctx, "ResourceClaimTemplates", resources.ResourceClaimTemplates("").List, &f.Templates),
+		kube.Append(ctx, "pods", core.Pods("").List, &f.Pods),
+		kube.Append(ctx, "nodes", core.Nodes().List, &f.Nodes),
+		kube.Append(ctx, "namespaces", core.Namespaces().List, &f.Namespaces),
+	)
+	if err != nil {
+		return f, err
 	}
-	err := kube.EachWorkload(ctx, u.Kube, "", func(o metav1.Object, kind string, template *corev1.PodTemplateSpec) {
+	err = kube.EachWorkload(ctx, u.Kube, "", func(o metav1.Object, kind string, template *corev1.PodTemplateSpec) {
 		if kind != "ReplicaSet" || metav1.GetControllerOf(o) == nil {
 			f.Workloads = append(f.Workloads, workload{Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName(), Template: template})
 		}
@@ -46,11 +36,6 @@ func (u Uninstaller) facts(ctx context.Context) (useFacts, error) {
 	}
 	f.Upgrade, err = u.upgrade(ctx)
 	return f, err
-}
-
-// appendAll appends all objects of a kind to a list, page by page.
-func appendAll[T any](ctx context.Context, pages kube.Pages, to *[]T) error {
-	return kube.EachItem(ctx, metav1.ListOptions{}, pages, func(item *T) { *to = append(*to, *item) })
 }
 
 // upgrade describes an unfinished upgrade; empty without one.

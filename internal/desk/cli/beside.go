@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 
 	"k8s.io/client-go/kubernetes"
 
@@ -21,7 +20,7 @@ func (in *input) readMode(ctx context.Context, set *manifestSet) error {
 		in.leavePools(set, nil)
 		return nil
 	}
-	cluster, err := in.app.cluster.connect(giveKubeconfig)
+	cluster, err := in.app.connect()
 	if err != nil {
 		return err
 	}
@@ -39,7 +38,7 @@ func (in *input) readMode(ctx context.Context, set *manifestSet) error {
 	found, gaps := cluster.Readers(ctx)
 	set.Options.Readers = found
 	for _, g := range gaps {
-		_, _ = fmt.Fprintf(in.app.ErrOut, "Programs that read the annotation may be missing: %s: %s\n", g.Reason, g.Remedy)
+		in.app.note("Programs that read the annotation may be missing: %s: %s", g.Reason, g.Remedy)
 	}
 	return nil
 }
@@ -61,7 +60,7 @@ func (in *input) installed(ctx context.Context, client kubernetes.Interface) (*i
 	case known:
 		return &s, nil
 	case !in.changed("beside-multus"):
-		_, _ = fmt.Fprintln(in.app.ErrOut, "The flags of nadra are unknown, because you may not list daemonsets and deployments: if Multus stays on nadra's nodes, say so by --beside-multus.")
+		in.app.note("The flags of nadra are unknown, because you may not list daemonsets and deployments: if Multus stays on nadra's nodes, say so by --beside-multus.")
 	}
 	return nil, nil
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -45,14 +44,7 @@ type bundleOptions struct {
 
 func (a *app) bundle() *cobra.Command {
 	o := &bundleOptions{app: a}
-	command := &cobra.Command{
-		Use:     "bundle",
-		Short:   "Write a redacted support archive",
-		Long:    bundleHelp,
-		Example: bundleExamples,
-		Args:    cobra.NoArgs,
-		RunE:    func(command *cobra.Command, _ []string) error { return o.run(command.Context()) },
-	}
+	command := leaf("bundle", "Write a redacted support archive", bundleHelp, bundleExamples, o.run)
 	flags := command.Flags()
 	addOutputFile(flags, &o.out, "nadra-bundle.tar.gz", "the archive; - is standard output")
 	flags.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "include pods, claims and networks of all namespaces")
@@ -97,7 +89,7 @@ func (o *bundleOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := o.write(content.Bytes()); err != nil {
+	if err := o.write("the bundle", o.out, content.Bytes(), 0o600); err != nil {
 		return err
 	}
 	if !o.quiet {
@@ -110,7 +102,7 @@ func (o *bundleOptions) run(ctx context.Context) error {
 func (o *bundleOptions) reader() (bundle.Cluster, error) {
 	c := bundle.Cluster{Since: o.since, StateNamespace: o.stateNamespace}
 	var err error
-	if c.Cluster, err = o.cluster.connect(giveKubeconfig); err != nil {
+	if c.Cluster, err = o.connect(); err != nil {
 		return c, err
 	}
 	c.Nodes = o.nodes
@@ -125,36 +117,21 @@ func (o *bundleOptions) reader() (bundle.Cluster, error) {
 	return c, nil
 }
 
-// write writes the archive. Other users of the machine cannot read the file.
-func (o *bundleOptions) write(content []byte) error {
-	var err error
-	if o.out == "-" {
-		_, err = o.Out.Write(content)
-	} else {
-		err = writeFile(o.out, content, 0o600)
-	}
-	if err != nil {
-		return fmt.Errorf("writing the bundle: %w", err)
-	}
-	return nil
-}
-
 // summarize prints the archive's size and gaps.
 func (o *bundleOptions) summarize(index *bundle.Index, size int) {
 	removed := 0
 	for _, n := range index.Redacted {
 		removed += n
 	}
-	say := func(w io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(w, format+"\n", args...) }
 	if o.out != "-" {
-		say(o.ErrOut, "Wrote %s: %s, %d bytes.", o.out, plural(len(index.Files), "file"), size)
+		o.note("Wrote %s: %s, %d bytes.", o.out, plural(len(index.Files), "file"), size)
 	}
-	say(o.ErrOut, "Left out %s.", plural(removed, "value"))
+	o.note("Left out %s.", plural(removed, "value"))
 	for _, g := range index.Gaps {
 		remedy := ""
 		if g.Remedy != "" {
 			remedy = ": " + g.Remedy
 		}
-		say(o.ErrOut, "Not read: %s: %s%s", g.What, g.Reason, remedy)
+		o.note("Not read: %s: %s%s", g.What, g.Reason, remedy)
 	}
 }

@@ -48,14 +48,7 @@ type cleanupOptions struct {
 
 func (a *app) cleanup() *cobra.Command {
 	o := &cleanupOptions{app: a}
-	command := &cobra.Command{
-		Use:     "cleanup",
-		Short:   "Find and free what deleted pods have left behind",
-		Long:    cleanupHelp,
-		Example: cleanupExamples,
-		Args:    cobra.NoArgs,
-		RunE:    func(command *cobra.Command, _ []string) error { return o.run(command.Context()) },
-	}
+	command := leaf("cleanup", "Find and free what deleted pods have left behind", cleanupHelp, cleanupExamples, o.run)
 	flags := command.Flags()
 	o.nodes.add(flags, true)
 	flags.StringSliceVar(&o.only, "node", nil, "search only these nodes")
@@ -141,8 +134,7 @@ func (o *cleanupOptions) report(r cleanup.Report) error {
 	case n > 0:
 		return fmt.Errorf("%d of %d orphans could not be freed: the report says why", n, len(r.Orphans))
 	case len(r.Refused) > 0:
-		_, _ = fmt.Fprintf(o.ErrOut, "refused: nodes that could not be checked: %d\n", len(r.Refused))
-		return exitError(CodeRefused)
+		return o.exit(CodeRefused, "refused: nodes that could not be checked: %d", len(r.Refused))
 	}
 	left := 0
 	for _, orphan := range r.Orphans {
@@ -155,7 +147,7 @@ func (o *cleanupOptions) report(r cleanup.Report) error {
 
 // cleaner returns the cleaner for the flags.
 func (o *cleanupOptions) cleaner(ctx context.Context) (*cleanup.Cleaner, error) {
-	cluster, err := o.cluster.connect(giveKubeconfig)
+	cluster, err := o.connect()
 	if err != nil {
 		return nil, err
 	}
@@ -166,20 +158,18 @@ func (o *cleanupOptions) cleaner(ctx context.Context) (*cleanup.Cleaner, error) 
 	if !o.nodes.probe {
 		return out, nil
 	}
-	if out.Pods, err = o.nodes.pods(ctx, cluster.Kube); err != nil {
+	pods, driver, err := o.nodes.pods(ctx, cluster.Kube)
+	if err != nil {
 		return nil, err
 	}
-	driver, _, err := driverImage(ctx, cluster.Kube, o.nodes.image)
-	if err == nil && driver != nil {
-		out.NodeArgs = nodeArgs(driver)
-	}
-	return out, err
+	out.Pods, out.NodeArgs = pods, nodeArgs(driver, "nri-socket", "cni-bin-dirs", "state-dir")
+	return out, nil
 }
 
-// nodeArgs returns the driver's flags for sockets and directories on the node.
-func nodeArgs(driver *doctor.Nadra) []string {
+// nodeArgs returns those of the driver's flags that are set, for pods on nodes.
+func nodeArgs(driver *doctor.Nadra, names ...string) []string {
 	var out []string
-	for _, name := range []string{"nri-socket", "cni-bin-dirs", "state-dir"} {
+	for _, name := range names {
 		if value := driver.Flag(name, ""); value != "" {
 			out = append(out, "--"+name+"="+value)
 		}

@@ -61,21 +61,24 @@ func (f *clusterFlags) connect(remedy string) (doctor.Cluster, error) {
 		return c, err
 	}
 	kube, err := kubernetes.NewForConfig(config)
+	if err == nil {
+		c.NADs, err = nadclient.NewForConfig(config)
+	}
+	if err == nil {
+		c.Dynamic, err = dynamic.NewForConfig(config)
+	}
 	if err != nil {
 		return c, fmt.Errorf("connecting to the cluster: %w", err)
 	}
 	c.Kube = kube
-	if c.NADs, err = nadclient.NewForConfig(config); err != nil {
-		return c, fmt.Errorf("connecting to the cluster: %w", err)
-	}
-	if c.Dynamic, err = dynamic.NewForConfig(config); err != nil {
-		return c, fmt.Errorf("connecting to the cluster: %w", err)
-	}
 	c.Raw = func(ctx context.Context, path string) ([]byte, error) {
 		return kube.Discovery().RESTClient().Get().AbsPath(path).DoRaw(ctx)
 	}
 	return c, nil
 }
+
+// connect returns clients for the cluster of the flags.
+func (a *app) connect() (doctor.Cluster, error) { return a.cluster.connect(giveKubeconfig) }
 
 // live returns clients for the cluster and namespace of the flags.
 func (f *clusterFlags) live() (inspect.Cluster, error) {

@@ -98,11 +98,11 @@ func (o *convertOptions) run(ctx context.Context) error {
 	if err := o.writable(set); err != nil {
 		return err
 	}
-	printFindings(o.app.ErrOut, result.Findings, o.quiet)
+	o.app.printFindings(result.Findings, o.quiet)
 	n := translate.Count(result.Findings)
 	if o.strict {
 		if err := verdict(failWarning, n); err != nil {
-			_, _ = fmt.Fprintln(o.app.ErrOut, "Nothing was written because of --strict.")
+			o.app.note("Nothing was written because of --strict.")
 			return err
 		}
 	}
@@ -113,7 +113,7 @@ func (o *convertOptions) run(ctx context.Context) error {
 		return err
 	}
 	if !o.quiet {
-		_, _ = fmt.Fprintln(o.app.ErrOut, summary(result))
+		o.app.note("%v", summary(result))
 	}
 	return o.failOn.verdict(n)
 }
@@ -148,7 +148,7 @@ func (o *convertOptions) writable(set *manifestSet) error {
 func (o *convertOptions) write(set *manifestSet, result translate.Result) error {
 	switch {
 	case o.inPlace:
-		files, err := inPlace(set, result, func(text string) { _, _ = fmt.Fprintln(o.app.ErrOut, "Warning:", report.Visible(text)) })
+		files, err := inPlace(set, result, func(text string) { o.app.note("Warning: %s", report.Visible(text)) })
 		if err != nil {
 			return err
 		}

@@ -25,7 +25,7 @@ const (
 
 // showDiff shows what the conversion changes, and writes nothing.
 func (o *convertOptions) showDiff(ctx context.Context, set *manifestSet, result translate.Result) error {
-	printFindings(o.app.ErrOut, result.Findings, o.quiet)
+	o.app.printFindings(result.Findings, o.quiet)
 	folder, err := os.MkdirTemp("", "nadra-diff-")
 	if err != nil {
 		return fmt.Errorf("comparing: %w", err)

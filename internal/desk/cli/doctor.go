@@ -52,14 +52,7 @@ type doctorOptions struct {
 
 func (a *app) doctor() *cobra.Command {
 	o := &doctorOptions{app: a, remedy: giveKubeconfig + ", or a saved file with --from"}
-	command := &cobra.Command{
-		Use:     "doctor",
-		Short:   "Check whether the cluster and its nodes are ready for nadra",
-		Long:    doctorHelp,
-		Example: doctorExamples,
-		Args:    cobra.NoArgs,
-		RunE:    func(command *cobra.Command, _ []string) error { return o.run(command.Context()) },
-	}
+	command := leaf("doctor", "Check whether the cluster and its nodes are ready for nadra", doctorHelp, doctorExamples, o.run)
 	flags := command.Flags()
 	flags.StringSliceVar(&o.nodes, "node", nil, "check only these nodes")
 	o.pods.add(flags, false)

@@ -11,6 +11,7 @@ import (
 	"k8s.io/cli-runtime/pkg/resource"
 	"k8s.io/kubectl/pkg/polymorphichelpers"
 	"k8s.io/kubectl/pkg/scheme"
+	"k8s.io/kubectl/pkg/util/podutils"
 
 	"github.com/nadra-dev/nadra/internal/desk/inspect"
 )
@@ -98,9 +99,7 @@ func (a *app) podsOf(ctx context.Context, cluster inspect.Cluster, args []string
 
 // readiness returns 1 for a pod that is ready, or has ended, and 0 for another one.
 func readiness(p corev1.Pod) int {
-	if p.Status.Phase == corev1.PodSucceeded || slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	}) {
+	if p.Status.Phase == corev1.PodSucceeded || podutils.IsPodReady(&p) {
 		return 1
 	}
 	return 0

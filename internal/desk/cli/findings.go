@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -45,13 +43,13 @@ func verdict(lowest string, n translate.Counts) error {
 }
 
 // printFindings prints a line for each finding, and the meaning of each code once.
-func printFindings(w io.Writer, findings []translate.Finding, quiet bool) {
+func (a *app) printFindings(findings []translate.Finding, quiet bool) {
 	var codes []translate.Code
 	for _, f := range findings {
 		if quiet && f.Severity != translate.Blocker {
 			continue
 		}
-		_, _ = fmt.Fprintln(w, report.Visible(f.String()))
+		a.note("%s", report.Visible(f.String()))
 		if !slices.Contains(codes, f.Code) {
 			codes = append(codes, f.Code)
 		}
@@ -59,9 +57,9 @@ func printFindings(w io.Writer, findings []translate.Finding, quiet bool) {
 	slices.Sort(codes)
 	for _, code := range codes {
 		rule, _ := translate.RuleOf(code)
-		_, _ = fmt.Fprintf(w, "%s: %s. %s\n", code, strings.TrimSuffix(rule.Title, "."), rule.Fix)
+		a.note("%s: %s. %s", code, strings.TrimSuffix(rule.Title, "."), rule.Fix)
 	}
 	if len(codes) > 0 {
-		_, _ = fmt.Fprintf(w, "More about a code: kubectl nadra explain %s\n", codes[0])
+		a.note("More about a code: kubectl nadra explain %s", codes[0])
 	}
 }

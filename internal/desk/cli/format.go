@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/nadra-dev/nadra/internal/kube"
 )
 
 // choice is the value of a flag that is one of several names.
@@ -65,9 +67,9 @@ func (d *dryRunFlag) addFlag(flags *pflag.FlagSet, usage string, modes ...string
 func (d *dryRunFlag) on() bool { return d.value != "" && d.value != dryNone }
 
 // mode returns the mode, or "" for none.
-func (d *dryRunFlag) mode() string {
+func (d *dryRunFlag) mode() kube.DryRun {
 	if d.on() {
-		return d.value
+		return kube.DryRun(d.value)
 	}
 	return ""
 }

@@ -80,7 +80,8 @@ func (a *app) printNetworks(ctx context.Context, names []string, allNamespaces, 
 			_, err := fmt.Fprintf(a.ErrOut, "No networks found%s.\n", where)
 			return err
 		}
-		return inspect.PrintNetworks(a.Out, networks, allNamespaces, format.format() == "wide", noHeaders)
+		table := inspect.Table{Namespaces: allNamespaces, Wide: format.format() == "wide", NoHeaders: noHeaders}
+		return table.PrintNetworks(a.Out, networks)
 	}
 	return printItems(a.Out, printer, inspect.NetworkList(), networks, func(n inspect.Network) (any, string, string) {
 		return n, n.Namespace, n.Name

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/resource"
-	"k8s.io/client-go/dynamic"
 
 	"github.com/nadra-dev/nadra/internal/desk/report"
 	"github.com/nadra-dev/nadra/pkg/translate"
@@ -149,7 +148,7 @@ func (in *input) readSource(ctx context.Context, templates []translate.TemplateP
 	in.files.Stdin = in.app.In
 	in.files.LeaveOut = func(name, why string) {
 		if !in.quiet {
-			_, _ = fmt.Fprintf(in.app.ErrOut, "Not read: %s: %s\n", report.Visible(name), why)
+			in.app.note("Not read: %s: %s", report.Visible(name), why)
 		}
 	}
 	set, err := in.files.read(ctx)
@@ -190,13 +189,10 @@ func (in *input) readCluster(ctx context.Context, templates []translate.Template
 
 // connect returns a source for the live cluster.
 func (in *input) connect(templates []translate.TemplatePath) (clusterSource, error) {
-	c := clusterSource{Selector: in.selector, Templates: templates}
-	config, err := in.app.cluster.config("give manifests with -f or -k, or a kubeconfig")
+	cluster, err := in.app.cluster.connect("give manifests with -f or -k, or a kubeconfig")
+	c := clusterSource{Selector: in.selector, Templates: templates, Dynamic: cluster.Dynamic, Name: cluster.Name}
 	if err != nil {
 		return c, err
-	}
-	if c.Dynamic, err = dynamic.NewForConfig(config); err != nil {
-		return c, fmt.Errorf("connecting to the cluster: %w", err)
 	}
 	kinds, err := in.app.cluster.ToDiscoveryClient()
 	if err != nil {
@@ -209,7 +205,6 @@ func (in *input) connect(templates []translate.TemplatePath) (clusterSource, err
 			return c, fmt.Errorf("finding the namespace: %w", err)
 		}
 	}
-	c.Name = in.app.cluster.contextName()
 	return c, nil
 }
 

@@ -55,14 +55,15 @@ func (n *nodeFlags) runner(ctx context.Context, kube kubernetes.Interface) (*nod
 	if !n.probe {
 		return nil, nil
 	}
-	return n.pods(ctx, kube)
+	out, _, err := n.pods(ctx, kube)
+	return out, err
 }
 
-// pods returns a runner of pods on nodes.
-func (n *nodeFlags) pods(ctx context.Context, kube kubernetes.Interface) (*nodepod.Runner, error) {
+// pods returns a runner of pods on nodes, and the running driver, or nil if there is none.
+func (n *nodeFlags) pods(ctx context.Context, kube kubernetes.Interface) (*nodepod.Runner, *doctor.Nadra, error) {
 	driver, image, err := driverImage(ctx, kube, n.image)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	out := &nodepod.Runner{
 		Kube: kube, Namespace: n.namespace, Image: image, Timeout: n.timeout, Poll: podPoll,
@@ -73,7 +74,7 @@ func (n *nodeFlags) pods(ctx context.Context, kube kubernetes.Interface) (*nodep
 	if driver != nil && driver.Namespace == n.namespace {
 		out.PullSecrets = driver.PullSecrets
 	}
-	return out, nil
+	return out, driver, nil
 }
 
 // driverImage returns the image of --image, or that of the running driver. The driver is nil

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -48,6 +49,14 @@ func help() *cobra.Command {
 			about.InitDefaultHelpFlag()
 			return about.Help()
 		},
+	}
+}
+
+// leaf makes a command without arguments.
+func leaf(use, short, long, examples string, run func(context.Context) error) *cobra.Command {
+	return &cobra.Command{
+		Use: use, Short: short, Long: long, Example: examples, Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error { return run(command.Context()) },
 	}
 }
 

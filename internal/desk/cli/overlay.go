@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -9,31 +10,12 @@ import (
 	"slices"
 	"strings"
 
+	"sigs.k8s.io/kustomize/api/types"
+	"sigs.k8s.io/kustomize/kyaml/resid"
 	"sigs.k8s.io/yaml"
 
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
-
-// overlay is a kustomization, with fields in the usual order.
-type overlay struct {
-	APIVersion string         `json:"apiVersion"`
-	Kind       string         `json:"kind"`
-	Resources  []string       `json:"resources"`
-	Patches    []overlayPatch `json:"patches,omitempty"`
-}
-
-type overlayPatch struct {
-	Path   string        `json:"path"`
-	Target overlayTarget `json:"target"`
-}
-
-type overlayTarget struct {
-	Group     string `json:"group,omitempty"`
-	Version   string `json:"version,omitempty"`
-	Kind      string `json:"kind"`
-	Namespace string `json:"namespace,omitempty"`
-	Name      string `json:"name"`
-}
 
 // writeOverlay writes a kustomization over another one: a patch for each changed workload,
 // and created objects.
@@ -43,7 +25,7 @@ func writeOverlay(folder, base string, result translate.Result) error {
 	if err != nil {
 		return err
 	}
-	top := overlay{APIVersion: "kustomize.config.k8s.io/v1beta1", Kind: "Kustomization", Resources: []string{rel}}
+	top := types.Kustomization{TypeMeta: types.TypeMeta{APIVersion: types.KustomizationVersion, Kind: types.KustomizationKind}, Resources: []string{rel}}
 	if created := translate.Texts(result.Created); len(created) > 0 {
 		files.files[filepath.Join(folder, createdFile)] = joined(created)
 		top.Resources = append(top.Resources, createdFile)
@@ -69,17 +51,10 @@ func writeOverlay(folder, base string, result translate.Result) error {
 
 // relativeFolder returns the path of the base relative to the overlay, in kustomize's form.
 func relativeFolder(folder, base string) (string, error) {
-	from, err := filepath.Abs(folder)
-	if err != nil {
-		return "", fmt.Errorf("writing the overlay: %w", err)
-	}
-	to, err := filepath.Abs(base)
-	if err != nil {
-		return "", fmt.Errorf("writing the overlay: %w", err)
-	}
-	rel, err := filepath.Rel(from, to)
-	switch {
-	case err != nil:
+	from, noFrom := filepath.Abs(folder)
+	to, noTo := filepath.Abs(base)
+	rel, noRel := filepath.Rel(from, to)
+	if err := cmp.Or(noFrom, noTo, noRel); err != nil {
 		return "", fmt.Errorf("writing the overlay: %w", err)
 	}
 	// kustomize builds no kustomization in which one of its own folders above it is a resource.
@@ -110,19 +85,16 @@ func ambiguous(w translate.Verdict, all []translate.Verdict) bool {
 }
 
 // patchFor returns a workload's patch without its text.
-func patchFor(w translate.Verdict) overlayPatch {
-	group, version, found := strings.Cut(w.Object.APIVersion, "/")
-	if !found {
-		group, version = "", w.Object.APIVersion
-	}
+func patchFor(w translate.Verdict) types.Patch {
+	group, version := resid.ParseGroupVersion(w.Object.APIVersion)
 	name := strings.ToLower(w.Object.Kind) + "-" + w.Object.Name
 	if w.Object.Namespace != "" {
 		name = w.Object.Namespace + "-" + name
 	}
-	return overlayPatch{
+	return types.Patch{
 		Path: name + ".patch.yaml",
 		// kustomize takes the name for a regular expression.
-		Target: overlayTarget{Group: group, Version: version, Kind: w.Object.Kind, Name: regexp.QuoteMeta(w.Object.Name)},
+		Target: &types.Selector{ResId: resid.ResId{Gvk: resid.NewGvk(group, version, w.Object.Kind), Name: regexp.QuoteMeta(w.Object.Name)}},
 	}
 }
 

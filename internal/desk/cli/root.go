@@ -145,6 +145,15 @@ type app struct {
 	cluster *clusterFlags
 }
 
+// note prints a line for people, on standard error.
+func (a *app) note(format string, args ...any) { _, _ = fmt.Fprintf(a.ErrOut, format+"\n", args...) }
+
+// exit prints why the program ends with an exit code.
+func (a *app) exit(code exitError, format string, args ...any) error {
+	a.note(format, args...)
+	return code
+}
+
 // exitError ends the program with an exit code. The command has printed the cause.
 type exitError int
 

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"os"
 
@@ -141,15 +140,7 @@ func (o *scanOptions) readBaseline() (*report.Report, error) {
 	if o.baseline == "" {
 		return nil, nil
 	}
-	data, err := readFile(o.baseline)
-	if err != nil {
-		return nil, fmt.Errorf("reading the baseline: %w", err)
-	}
-	baseline, err := report.ReadBaseline(data)
-	if err != nil {
-		return nil, fmt.Errorf("reading the baseline %s: %w", o.baseline, err)
-	}
-	return baseline, nil
+	return readDocument("the baseline", o.baseline, report.ReadBaseline)
 }
 
 // convert converts the input.

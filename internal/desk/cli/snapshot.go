@@ -1,10 +1,10 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -46,14 +46,7 @@ type snapshotOptions struct {
 
 func (a *app) snapshot() *cobra.Command {
 	o := &snapshotOptions{app: a}
-	command := &cobra.Command{
-		Use:     "snapshot",
-		Short:   "Record the networks of running pods",
-		Long:    snapshotHelp,
-		Example: snapshotExamples,
-		Args:    cobra.NoArgs,
-		RunE:    func(command *cobra.Command, _ []string) error { return o.run(command.Context()) },
-	}
+	command := leaf("snapshot", "Record the networks of running pods", snapshotHelp, snapshotExamples, o.run)
 	flags := command.Flags()
 	flags.StringSliceVarP(&o.files.Names, "filename", "f", nil, "file or directory with objects in the form of kubectl get, to read instead of the cluster; - is standard input")
 	flags.BoolVarP(&o.files.Recursive, "recursive", "R", false, "also read the subdirectories of -f")
@@ -77,16 +70,11 @@ func (o *snapshotOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if o.out == "" || o.out == "-" {
-		_, err = o.Out.Write(text)
-	} else {
-		err = writeFile(o.out, text, 0o644)
-	}
-	if err != nil {
-		return fmt.Errorf("writing the snapshot: %w", err)
+	if err := o.write("the snapshot", cmp.Or(o.out, "-"), text, 0o644); err != nil {
+		return err
 	}
 	if !o.quiet {
-		printTotals(o.ErrOut, s)
+		o.printTotals(s)
 	}
 	return nil
 }
@@ -149,7 +137,7 @@ func (a *app) takeLive(ctx context.Context, of scope, nodes *nodeFlags, quiet bo
 }
 
 // printTotals prints the counts of a snapshot.
-func printTotals(w io.Writer, s *snapshot.Snapshot) {
+func (a *app) printTotals(s *snapshot.Snapshot) {
 	t := s.Totals()
 	line := fmt.Sprintf("Recorded %s with %s of %s", plural(t.Pods, "pod"), plural(t.Interfaces, "interface"), plural(t.Networks, "network"))
 	var by []string
@@ -162,19 +150,19 @@ func printTotals(w io.Writer, s *snapshot.Snapshot) {
 	if len(by) > 0 {
 		line += ": " + strings.Join(by, ", ")
 	}
-	_, _ = fmt.Fprintln(w, line+".")
+	a.note("%s.", line)
 	if t.Lacking > 0 {
-		_, _ = fmt.Fprintf(w, "Requested but missing: %s; kubectl nadra get attachments shows why.\n", plural(t.Lacking, "network"))
+		a.note("Requested but missing: %s; kubectl nadra get attachments shows why.", plural(t.Lacking, "network"))
 	}
 	if t.NotRunning > 0 {
-		_, _ = fmt.Fprintf(w, "Left out because they do not run: %s.\n", plural(t.NotRunning, "pod"))
+		a.note("Left out because they do not run: %s.", plural(t.NotRunning, "pod"))
 	}
 	if len(s.Nodes) > 0 {
-		_, _ = fmt.Fprintf(w, "Read the network namespaces of %s on %s.\n", plural(t.Observed, "pod"), plural(len(s.Nodes), "node"))
+		a.note("Read the network namespaces of %s on %s.", plural(t.Observed, "pod"), plural(len(s.Nodes), "node"))
 	}
 	for _, n := range s.Nodes {
 		for _, e := range n.Errors {
-			_, _ = fmt.Fprintf(w, "Node %s: %s\n", n.Name, e)
+			a.note("Node %s: %s", n.Name, e)
 		}
 	}
 }

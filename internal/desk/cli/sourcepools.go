@@ -47,32 +47,40 @@ const poolNamespace = "kube-system"
 // pools reads the resource pools of the nodes.
 func (c clusterSource) pools(ctx context.Context) (*nodePools, error) {
 	out := &nodePools{published: map[string][]string{}, allocatable: map[string][]string{}}
-	slicesOfCluster := schema.GroupVersionResource{Group: resourceapi.GroupName, Version: "v1", Resource: "resourceslices"}
-	err := c.each(ctx, listedKind{GroupVersionResource: slicesOfCluster, kind: translate.GroupKind{Group: resourceapi.GroupName, Kind: "ResourceSlice"}}, func(o *unstructured.Unstructured) error {
-		var s resourceapi.ResourceSlice
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &s); err != nil {
-			return fmt.Errorf("reading ResourceSlice %s: %w", o.GetName(), err)
-		}
+	err := eachOf(ctx, c, resourceapi.SchemeGroupVersion.WithResource("resourceslices"), "ResourceSlice", func(s *resourceapi.ResourceSlice) {
 		for _, d := range s.Spec.Devices {
 			if pool := d.Attributes[attachment.AttributeResourceName].StringValue; pool != nil && !slices.Contains(out.published[*pool], s.Spec.Driver) {
 				out.published[*pool] = append(out.published[*pool], s.Spec.Driver)
 			}
 		}
-		return nil
 	})
 	if err != nil && !apierrors.IsNotFound(err) { // a cluster without resource.k8s.io/v1 has none
 		return nil, err
 	}
-	nodes := corev1.SchemeGroupVersion.WithResource("nodes")
-	return out, c.each(ctx, listedKind{GroupVersionResource: nodes, kind: translate.GroupKind{Kind: "Node"}}, func(o *unstructured.Unstructured) error {
-		allocatable, _, _ := unstructured.NestedStringMap(o.Object, "status", "allocatable")
-		for name, quantity := range allocatable {
-			if quantity != "0" {
-				out.allocatable[name] = append(out.allocatable[name], o.GetName())
+	return out, c.eachNode(ctx, func(n *corev1.Node) {
+		for name, quantity := range n.Status.Allocatable {
+			if !quantity.IsZero() {
+				out.allocatable[string(name)] = append(out.allocatable[string(name)], n.Name)
 			}
 		}
+	})
+}
+
+// eachOf calls do for all objects of a kind.
+func eachOf[T any](ctx context.Context, c clusterSource, r schema.GroupVersionResource, kind string, do func(*T)) error {
+	return c.each(ctx, listedKind{GroupVersionResource: r, kind: translate.GroupKind{Group: r.Group, Kind: kind}}, func(o *unstructured.Unstructured) error {
+		one := new(T)
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, one); err != nil {
+			return fmt.Errorf("reading %s %s: %w", kind, o.GetName(), err)
+		}
+		do(one)
 		return nil
 	})
+}
+
+// eachNode calls do for all nodes.
+func (c clusterSource) eachNode(ctx context.Context, do func(*corev1.Node)) error {
+	return eachOf(ctx, c, corev1.SchemeGroupVersion.WithResource("nodes"), "Node", do)
 }
 
 // haveRoutes reports whether a manifest may have a network with routes. Otherwise the ranges need not be read.
@@ -98,12 +106,7 @@ func (c clusterSource) ranges(ctx context.Context) ([]translate.ClusterRange, er
 	case !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err):
 		return nil, fmt.Errorf("reading Service default/kubernetes: %w", err)
 	}
-	nodes := listedKind{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("nodes"), kind: translate.GroupKind{Kind: "Node"}}
-	err = c.each(ctx, nodes, func(o *unstructured.Unstructured) error {
-		var n corev1.Node
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &n); err != nil {
-			return fmt.Errorf("reading Node %s: %w", o.GetName(), err)
-		}
+	err = c.eachNode(ctx, func(n *corev1.Node) {
 		for _, a := range n.Status.Addresses {
 			if a.Type == corev1.NodeInternalIP {
 				add(a.Address, "nodes")
@@ -112,7 +115,6 @@ func (c clusterSource) ranges(ctx context.Context) ([]translate.ClusterRange, er
 		for _, podRange := range n.Spec.PodCIDRs {
 			add(podRange, "pods")
 		}
-		return nil
 	})
 	if apierrors.IsForbidden(err) {
 		err = nil

@@ -32,6 +32,18 @@ func readFile(name string) ([]byte, error) {
 	return text, errors.Join(err, f.Close())
 }
 
+// readDocument reads and parses a file that the user names. what names the document in errors.
+func readDocument[T any](what, name string, parse func([]byte) (T, error)) (out T, err error) {
+	text, err := readFile(name)
+	if err != nil {
+		return out, fmt.Errorf("reading %s: %w", what, err)
+	}
+	if out, err = parse(text); err != nil {
+		return out, fmt.Errorf("reading %s %s: %w", what, name, err)
+	}
+	return out, nil
+}
+
 // limited reads everything, and refuses more than maxFile.
 func limited(from io.Reader, name string) ([]byte, error) {
 	text, err := io.ReadAll(io.LimitReader(from, maxFile+1))

@@ -219,6 +219,21 @@ func keepOwner(f *os.File, old fs.FileInfo) error {
 	return nil
 }
 
+// write writes a document to a file that the user names; - is standard output. Other users of the machine can
+// read the file if its mode says so. what names the document in errors.
+func (a *app) write(what, name string, text []byte, mode fs.FileMode) error {
+	var err error
+	if name == "-" {
+		_, err = a.Out.Write(text)
+	} else {
+		err = writeFile(name, text, mode)
+	}
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", what, err)
+	}
+	return nil
+}
+
 // writeFile writes a file that the user names, whole or not at all. It does not widen the mode of a
 // file that exists. A pipe or a device is written as it is.
 func writeFile(name string, text []byte, mode fs.FileMode) error {

@@ -35,14 +35,7 @@ type uninstallOptions struct {
 
 func (a *app) uninstall() *cobra.Command {
 	o := &uninstallOptions{runFlags: runFlags{app: a}}
-	command := &cobra.Command{
-		Use:     "uninstall",
-		Short:   "Remove nadra; refuses while it is in use",
-		Long:    uninstallHelp,
-		Example: uninstallExamples,
-		Args:    cobra.NoArgs,
-		RunE:    func(command *cobra.Command, _ []string) error { return o.run(command.Context()) },
-	}
+	command := leaf("uninstall", "Remove nadra; refuses while it is in use", uninstallHelp, uninstallExamples, o.run)
 	flags := command.Flags()
 	o.nodes.addPods(flags)
 	flags.Lookup("probe-namespace").Usage = "namespace of the driver, and of the pods that the command creates"
@@ -67,20 +60,19 @@ func (o *uninstallOptions) run(ctx context.Context) error {
 		return o.refusal(err)
 	}
 	for _, note := range notes {
-		_, _ = fmt.Fprintln(o.ErrOut, "note:", note)
+		o.note("note: %v", note)
 	}
 	if err := o.confirm("nadra is not in use. Remove it?"); err != nil {
 		return err
 	}
 	if err := u.Run(ctx); err != nil {
 		if ctx.Err() != nil {
-			_, _ = fmt.Fprintln(o.ErrOut, "interrupted: kubectl nadra uninstall continues")
-			return exitError(CodeInterrupted)
+			return o.exit(CodeInterrupted, "interrupted: kubectl nadra uninstall continues")
 		}
 		return o.refusal(err)
 	}
 	if !o.dryRun.on() {
-		_, _ = fmt.Fprintln(o.ErrOut, "nadra is removed.")
+		o.note("nadra is removed.")
 	}
 	return nil
 }
@@ -92,20 +84,18 @@ func (o *uninstallOptions) refusal(err error) error {
 	switch {
 	case errors.As(err, &inUse):
 		for _, user := range inUse.Users {
-			_, _ = fmt.Fprintf(o.ErrOut, "%s: %s\n  What to do: %s.\n", user.Who, user.How, user.Remedy)
+			o.note("%s: %s\n  What to do: %s.", user.Who, user.How, user.Remedy)
 		}
-		_, _ = fmt.Fprintln(o.ErrOut, "refused: nadra is in use")
-		return exitError(CodeRefused)
+		return o.exit(CodeRefused, "refused: nadra is in use")
 	case errors.As(err, &helm):
-		_, _ = fmt.Fprintln(o.ErrOut, "refused:", err)
-		return exitError(CodeRefused)
+		return o.exit(CodeRefused, "refused: %v", err)
 	}
 	return err
 }
 
 // uninstaller returns the uninstaller for the flags.
 func (o *uninstallOptions) uninstaller(ctx context.Context) (*cleanup.Uninstaller, error) {
-	cluster, err := o.cluster.connect(giveKubeconfig)
+	cluster, err := o.connect()
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +116,7 @@ func (o *uninstallOptions) uninstaller(ctx context.Context) (*cleanup.Uninstalle
 		return nil, err
 	}
 	if driver != nil {
-		u.NodeArgs = hostArgs(driver)
+		u.NodeArgs = nodeArgs(driver, "state-dir", "cdi-dir", "kubelet-plugins-dir", "kubelet-registry-dir")
 	} else {
 		note, err := u.Noted(ctx)
 		if err != nil {
@@ -134,17 +124,6 @@ func (o *uninstallOptions) uninstaller(ctx context.Context) (*cleanup.Uninstalle
 		}
 		u.NodeArgs, o.nodes.image = note.Args, cmp.Or(o.nodes.image, note.Image)
 	}
-	u.Pods, err = o.nodes.pods(ctx, cluster.Kube)
+	u.Pods, _, err = o.nodes.pods(ctx, cluster.Kube)
 	return u, err
-}
-
-// hostArgs returns the driver's flags for directories on the node.
-func hostArgs(driver *doctor.Nadra) []string {
-	var out []string
-	for _, name := range []string{"state-dir", "cdi-dir", "kubelet-plugins-dir", "kubelet-registry-dir"} {
-		if value := driver.Flag(name, ""); value != "" {
-			out = append(out, "--"+name+"="+value)
-		}
-	}
-	return out
 }

@@ -25,18 +25,18 @@ Beside Multus on one node, it refuses: Multus stays.
 With --remove-multus, delete Multus' DaemonSets with their ConfigMaps and RBAC.
 NetworkAttachmentDefinitions and their CRD stay.`
 
+const upgradeFinishExamples = `  # check; then see what would be removed, and remove it
+  kubectl nadra upgrade finish
+  kubectl nadra upgrade finish --remove-multus --dry-run=server
+  kubectl nadra upgrade finish --remove-multus`
+
 func (a *app) upgradeFinish() *cobra.Command {
 	o := &runFlags{app: a}
 	var remove bool
 	var multus []string
-	command := &cobra.Command{
-		Use:     "finish",
-		Short:   "Check that nothing needs Multus any more, and remove it with --remove-multus",
-		Long:    upgradeFinishHelp,
-		Example: "  # check; then see what would be removed, and remove it\n  kubectl nadra upgrade finish\n  kubectl nadra upgrade finish --remove-multus --dry-run=server\n  kubectl nadra upgrade finish --remove-multus",
-		Args:    cobra.NoArgs,
-		RunE:    func(command *cobra.Command, _ []string) error { return o.finish(command.Context(), multus, remove) },
-	}
+	command := leaf("finish", "Check that nothing needs Multus any more, and remove it with --remove-multus", upgradeFinishHelp, upgradeFinishExamples,
+		func(ctx context.Context) error { return o.finish(ctx, multus, remove) },
+	)
 	o.add(command.Flags())
 	command.Flags().BoolVar(&remove, "remove-multus", false, "remove Multus if nothing needs it")
 	command.Flags().StringSliceVar(&multus, "multus", nil, "NAMESPACE/NAME of Multus' DaemonSets (default those that are recognized)")
@@ -55,8 +55,7 @@ func (o *runFlags) finish(ctx context.Context, multus []string, remove bool) err
 		return err
 	}
 	if caps.Beside() {
-		_, _ = fmt.Fprintln(o.ErrOut, "refused: nadra runs beside Multus on one node, where Multus attaches the default network of all pods: an upgrade of namespaces ends with its last wave. To remove Multus, install nadra without --beside-multus (manifests/drop-in), and move the nodes.")
-		return exitError(CodeRefused)
+		return o.exit(CodeRefused, "refused: nadra runs beside Multus on one node, where Multus attaches the default network of all pods: an upgrade of namespaces ends with its last wave. To remove Multus, install nadra without --beside-multus (manifests/drop-in), and move the nodes.")
 	}
 	configured, err := configuredBy(caps)
 	if err != nil {
@@ -75,15 +74,14 @@ func (o *runFlags) finish(ctx context.Context, multus []string, remove bool) err
 	}
 	if len(needs) > 0 {
 		p.printProblems(&upgrade.Plan{Findings: needs})
-		_, _ = fmt.Fprintln(o.ErrOut, "refused: Multus is needed")
-		return exitError(CodeRefused)
+		return o.exit(CodeRefused, "refused: Multus is needed")
 	}
 	_, _ = fmt.Fprintf(o.Out, "Nothing needs Multus: nadra serves %d nodes and %d pods with networks.\n", len(configured), len(facts.Pods))
 	if adopted := facts.Adopted(); adopted.Pods > 0 {
 		_, _ = fmt.Fprintln(o.Out, adopted.Text(time.Now()))
 	}
 	if !remove {
-		_, _ = fmt.Fprintln(o.ErrOut, "Next, remove Multus, after which there is no rollback: kubectl nadra upgrade finish --remove-multus")
+		o.note("Next, remove Multus, after which there is no rollback: kubectl nadra upgrade finish --remove-multus")
 		return nil
 	}
 	if err := o.confirm("Remove Multus?"); err != nil {

@@ -52,14 +52,7 @@ type planOptions struct {
 
 func (a *app) upgradePlan() *cobra.Command {
 	o := &planOptions{app: a}
-	command := &cobra.Command{
-		Use:     "plan",
-		Short:   "Plan the waves of an upgrade, without changing anything",
-		Long:    upgradePlanHelp,
-		Example: upgradePlanExamples,
-		Args:    cobra.NoArgs,
-		RunE:    func(command *cobra.Command, _ []string) error { return o.run(command.Context()) },
-	}
+	command := leaf("plan", "Plan the waves of an upgrade, without changing anything", upgradePlanHelp, upgradePlanExamples, o.run)
 	flags := command.Flags()
 	flags.StringVar(&o.maxUnavailable, "max-unavailable", "1", "largest number of nodes in a wave, or percentage of all nodes; beside Multus, of namespaces")
 	flags.StringSliceVar(&o.First, "first", nil, "nodes of the first waves, in this order; beside Multus, namespaces")
@@ -89,7 +82,7 @@ func (o *planOptions) run(ctx context.Context) error {
 // plan makes a plan for the cluster, or reads the one of --from.
 func (o *planOptions) plan(ctx context.Context) (*upgrade.Plan, error) {
 	if o.from != "" {
-		return readPlan(o.from)
+		return readDocument("the plan", o.from, upgrade.ParsePlan)
 	}
 	facts, err := o.facts(ctx)
 	if err != nil {
@@ -106,19 +99,6 @@ func (o *planOptions) plan(ctx context.Context) (*upgrade.Plan, error) {
 		return nil, err
 	}
 	return upgrade.NewPlan(facts, o.Options), nil
-}
-
-// readPlan reads a plan from a file.
-func readPlan(path string) (*upgrade.Plan, error) {
-	text, err := readFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("reading the plan: %w", err)
-	}
-	plan, err := upgrade.ParsePlan(text)
-	if err != nil {
-		return nil, fmt.Errorf("reading the plan %s: %w", path, err)
-	}
-	return plan, nil
 }
 
 // atOnce parses a number or a percentage of nodes or namespaces. It rounds down, but not to zero.
@@ -179,7 +159,7 @@ func (o *planOptions) facts(ctx context.Context) (upgrade.Facts, error) {
 	if err != nil {
 		return upgrade.Facts{}, err
 	}
-	cluster, err := o.cluster.connect(giveKubeconfig)
+	cluster, err := o.connect()
 	if err != nil {
 		return upgrade.Facts{}, err
 	}
@@ -251,9 +231,9 @@ func (o *planOptions) printProblems(p *upgrade.Plan) {
 		if problem.Object.Name != "" {
 			about = problem.Object.String() + ": "
 		}
-		_, _ = fmt.Fprintf(o.ErrOut, "%s %s: %s%s\n  %s\n", problem.Severity, problem.Code, about, problem.Message, problem.Fix)
+		o.note("%s %s: %s%s\n  %s", problem.Severity, problem.Code, about, problem.Message, problem.Fix)
 	}
 	if !o.quiet {
-		_, _ = fmt.Fprintln(o.ErrOut, p.Summary)
+		o.note("%v", p.Summary)
 	}
 }

@@ -107,17 +107,13 @@ func (o *runFlags) checkDrain() error {
 
 // store returns the store of the upgrade's state in the cluster.
 func (o *runFlags) store() (upgrade.Store, error) {
-	cluster, err := o.cluster.connect(giveKubeconfig)
+	cluster, err := o.connect()
 	return upgrade.Store{Kube: cluster.Kube, Namespace: o.stateNamespace}, err
 }
 
 // runner returns a runner for the flags.
 func (o *runFlags) runner(ctx context.Context, store upgrade.Store) (*upgrade.Runner, error) {
-	pods, err := o.nodes.pods(ctx, store.Kube)
-	if err != nil {
-		return nil, err
-	}
-	driver, _, err := driverImage(ctx, store.Kube, o.nodes.image)
+	pods, driver, err := o.nodes.pods(ctx, store.Kube)
 	if err != nil {
 		return nil, err
 	}
@@ -125,19 +121,18 @@ func (o *runFlags) runner(ctx context.Context, store upgrade.Store) (*upgrade.Ru
 	out := &upgrade.Runner{
 		Kube: store.Kube, Store: store, Nodes: *pods, ConfDir: confDir, Kept: kept, MultusDir: driver.Flag("multus-cni-dir", "/var/lib/cni/multus"), Force: o.force,
 		DrainTimeout: o.drainTimeout, GateTimeout: o.gateTimeout, Poll: podPoll,
-		DryRun: o.dryRun.mode(), Say: o.say(time.TimeOnly + " "),
+		DryRun: o.dryRun.mode(), Say: o.say(time.TimeOnly + " "), Snapshots: upgrade.Snapshots{Take: o.takeSnapshot, Compare: compareSnapshots},
 	}
 	if !o.noCanary {
-		out.Verify, out.VerifyNamespace = o.canaries(), o.namespaceCanaries()
+		out.Verify, out.VerifyNamespace = o.nodeCanaries, o.namespaceCanaries
 	}
-	out.Snapshots = o.snapshots()
 	return out, nil
 }
 
 // say returns a function that prints a line of progress, with the time in a format.
 func (o *runFlags) say(clock string) func(format string, args ...any) {
 	return func(format string, args ...any) {
-		_, _ = fmt.Fprintf(o.ErrOut, "%s%s%s\n", time.Now().Format(clock), fmt.Sprintf(format, args...), o.dryRun.note())
+		o.note("%s%s%s", time.Now().Format(clock), fmt.Sprintf(format, args...), o.dryRun.note())
 	}
 }
 
@@ -197,17 +192,13 @@ func (o *runFlags) carryOut(ctx context.Context, do func(context.Context, *upgra
 	case err == nil:
 		return nil
 	case ctx.Err() != nil && errors.Is(err, upgrade.ErrNotSaved):
-		_, _ = fmt.Fprintln(o.ErrOut, "interrupted; kubectl nadra upgrade resume continues, and repeats the last step:", err)
-		return exitError(CodeInterrupted)
+		return o.exit(CodeInterrupted, "interrupted; kubectl nadra upgrade resume continues, and repeats the last step: %v", err)
 	case ctx.Err() != nil:
-		_, _ = fmt.Fprintln(o.ErrOut, "interrupted; the state is saved: kubectl nadra upgrade resume continues")
-		return exitError(CodeInterrupted)
+		return o.exit(CodeInterrupted, "interrupted; the state is saved: kubectl nadra upgrade resume continues")
 	case errors.Is(err, upgrade.ErrPaused):
-		_, _ = fmt.Fprintln(o.ErrOut, err)
-		return exitError(CodeInterrupted)
+		return o.exit(CodeInterrupted, "%v", err)
 	case errors.As(err, &gate), reason.Of(err) == reason.LeaseLost:
-		_, _ = fmt.Fprintln(o.ErrOut, "stopped:", err)
-		return exitError(CodeRefused)
+		return o.exit(CodeRefused, "stopped: %v", err)
 	}
 	return err
 }
@@ -221,19 +212,12 @@ func identity() string {
 func (a *app) upgradeRun() *cobra.Command {
 	o := &runFlags{app: a}
 	var file, wave string
-	command := &cobra.Command{
-		Use:     "run",
-		Short:   "Run a plan, one wave at a time",
-		Long:    upgradeRunHelp,
-		Example: upgradeRunExamples,
-		Args:    cobra.NoArgs,
-		RunE: func(command *cobra.Command, _ []string) error {
-			if file == "" {
-				return errors.New("-f is required: kubectl nadra upgrade plan > plan.yaml writes a plan")
-			}
-			return o.run(command.Context(), file, wave)
-		},
-	}
+	command := leaf("run", "Run a plan, one wave at a time", upgradeRunHelp, upgradeRunExamples, func(ctx context.Context) error {
+		if file == "" {
+			return errors.New("-f is required: kubectl nadra upgrade plan > plan.yaml writes a plan")
+		}
+		return o.run(ctx, file, wave)
+	})
 	o.add(command.Flags())
 	command.Flags().StringVarP(&file, "filename", "f", "", "file with the plan")
 	command.Flags().StringVar(&wave, "wave", "", "stop after this wave")
@@ -244,7 +228,7 @@ func (o *runFlags) run(ctx context.Context, file, wave string) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	plan, err := readPlan(file)
+	plan, err := readDocument("the plan", file, upgrade.ParsePlan)
 	if err != nil {
 		return err
 	}
@@ -298,6 +282,5 @@ func (o *runFlags) refuseBlocked(ctx context.Context, plan *upgrade.Plan) error 
 		return nil
 	}
 	p.printProblems(&upgrade.Plan{Findings: blocked})
-	_, _ = fmt.Fprintln(o.ErrOut, "refused: the plan has blockers")
-	return exitError(CodeRefused)
+	return o.exit(CodeRefused, "refused: the plan has blockers")
 }

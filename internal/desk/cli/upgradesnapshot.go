@@ -7,26 +7,20 @@ import (
 	"strings"
 
 	"github.com/nadra-dev/nadra/internal/desk/snapshot"
-	"github.com/nadra-dev/nadra/internal/desk/upgrade"
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-// snapshots returns the functions that record and compare the networks of a namespace's pods.
-func (o *runFlags) snapshots() upgrade.Snapshots {
-	return upgrade.Snapshots{
-		Take: func(ctx context.Context, namespace string) ([]byte, error) {
-			s, err := o.takeLive(ctx, scope{namespace: namespace}, &nodeFlags{}, true)
-			if err != nil {
-				return nil, err
-			}
-			text, err := json.Marshal(s)
-			if err != nil {
-				return nil, fmt.Errorf("writing the snapshot of namespace %s: %w", namespace, err)
-			}
-			return text, nil
-		},
-		Compare: compareSnapshots,
+// takeSnapshot records the networks of a namespace's pods.
+func (o *runFlags) takeSnapshot(ctx context.Context, namespace string) ([]byte, error) {
+	s, err := o.takeLive(ctx, scope{namespace: namespace}, &nodeFlags{}, true)
+	if err != nil {
+		return nil, err
 	}
+	text, err := json.Marshal(s)
+	if err != nil {
+		return nil, fmt.Errorf("writing the snapshot of namespace %s: %w", namespace, err)
+	}
+	return text, nil
 }
 
 // compareSnapshots returns an error that names what pods have lost.

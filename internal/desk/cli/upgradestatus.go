@@ -15,30 +15,24 @@ import (
 func (a *app) upgradeStatus() *cobra.Command {
 	o := &runFlags{app: a}
 	var format formatFlag
-	command := &cobra.Command{
-		Use:     "status",
-		Short:   "Show the progress of the upgrade",
-		Example: "  kubectl nadra upgrade status\n  kubectl nadra upgrade status -o json",
-		Args:    cobra.NoArgs,
-		RunE: func(command *cobra.Command, _ []string) error {
-			store, err := o.store()
-			if err != nil {
-				return err
-			}
-			plan, state, paused, err := store.Load(command.Context())
-			if err != nil {
-				return err
-			}
-			if paused && state.Phase == upgrade.Running {
-				state.Reason = "a pause was requested; the upgrade pauses before its next step"
-			}
-			var adopted *upgrade.Adopted
-			if !plan.BesideMultus { // where Multus stays, nadra adopts nothing
-				adopted = o.adopted(command.Context(), store, plan)
-			}
-			return report.Upgrade.Write(o.Out, format.value, report.NewUpgradeStatus(plan, state, adopted, time.Now()))
-		},
-	}
+	command := leaf("status", "Show the progress of the upgrade", "", "  kubectl nadra upgrade status\n  kubectl nadra upgrade status -o json", func(ctx context.Context) error {
+		store, err := o.store()
+		if err != nil {
+			return err
+		}
+		plan, state, paused, err := store.Load(ctx)
+		if err != nil {
+			return err
+		}
+		if paused && state.Phase == upgrade.Running {
+			state.Reason = "a pause was requested; the upgrade pauses before its next step"
+		}
+		var adopted *upgrade.Adopted
+		if !plan.BesideMultus { // where Multus stays, nadra adopts nothing
+			adopted = o.adopted(ctx, store, plan)
+		}
+		return report.Upgrade.Write(o.Out, format.value, report.NewUpgradeStatus(plan, state, adopted, time.Now()))
+	})
 	o.addStateNamespace(command.Flags())
 	format.addFlag(command, report.Upgrade.Names())
 	return command
@@ -49,7 +43,7 @@ func (a *app) upgradeStatus() *cobra.Command {
 func (o *runFlags) adopted(ctx context.Context, store upgrade.Store, plan *upgrade.Plan) *upgrade.Adopted {
 	objects, err := upgrade.Cluster{Kube: store.Kube}.Objects(ctx)
 	if err != nil {
-		_, _ = fmt.Fprintln(o.ErrOut, "The pods that nadra has adopted are unknown:", err)
+		o.note("The pods that nadra has adopted are unknown: %v", err)
 		return nil
 	}
 	facts := objects.Facts(plan.DomainLabel, plan.Multus)
@@ -59,19 +53,13 @@ func (o *runFlags) adopted(ctx context.Context, store upgrade.Store, plan *upgra
 
 func (a *app) upgradePause() *cobra.Command {
 	o := &runFlags{app: a}
-	command := &cobra.Command{
-		Use:     "pause",
-		Short:   "Pause a running upgrade before its next step",
-		Example: "  kubectl nadra upgrade pause\n  kubectl nadra upgrade resume",
-		Args:    cobra.NoArgs,
-		RunE: func(command *cobra.Command, _ []string) error {
-			store, err := o.store()
-			if err != nil {
-				return err
-			}
-			return store.Pause(command.Context(), true)
-		},
-	}
+	command := leaf("pause", "Pause a running upgrade before its next step", "", "  kubectl nadra upgrade pause\n  kubectl nadra upgrade resume", func(ctx context.Context) error {
+		store, err := o.store()
+		if err != nil {
+			return err
+		}
+		return store.Pause(ctx, true)
+	})
 	o.addStateNamespace(command.Flags())
 	return command
 }
@@ -88,14 +76,7 @@ const upgradeResumeExamples = `  # after --wave, a pause, or a repaired cause of
 
 func (a *app) upgradeResume() *cobra.Command {
 	o := &runFlags{app: a}
-	command := &cobra.Command{
-		Use:     "resume",
-		Short:   "Continue an upgrade, or a rollback, that was paused, stopped or interrupted",
-		Long:    upgradeResumeHelp,
-		Example: upgradeResumeExamples,
-		Args:    cobra.NoArgs,
-		RunE:    func(command *cobra.Command, _ []string) error { return o.resume(command.Context()) },
-	}
+	command := leaf("resume", "Continue an upgrade, or a rollback, that was paused, stopped or interrupted", upgradeResumeHelp, upgradeResumeExamples, o.resume)
 	o.add(command.Flags())
 	o.addDrain(command.Flags())
 	return command
@@ -152,20 +133,13 @@ func (a *app) upgradeRollback() *cobra.Command {
 	o := &runFlags{app: a}
 	var node, pod string
 	var all bool
-	command := &cobra.Command{
-		Use:     "rollback (--node NODE | -n NAMESPACE | --pod NAMESPACE/NAME | --all)",
-		Short:   "Move a node, a namespace, a workload or everything back to Multus",
-		Long:    upgradeRollbackHelp,
-		Example: upgradeRollbackExamples,
-		Args:    cobra.NoArgs,
-		RunE: func(command *cobra.Command, _ []string) error {
-			target, err := o.target(node, pod, all)
-			if err != nil {
-				return err
-			}
-			return o.rollBack(command.Context(), target)
-		},
-	}
+	command := leaf("rollback (--node NODE | -n NAMESPACE | --pod NAMESPACE/NAME | --all)", "Move a node, a namespace, a workload or everything back to Multus", upgradeRollbackHelp, upgradeRollbackExamples, func(ctx context.Context) error {
+		target, err := o.target(node, pod, all)
+		if err != nil {
+			return err
+		}
+		return o.rollBack(ctx, target)
+	})
 	o.add(command.Flags())
 	o.addDrain(command.Flags())
 	command.Flags().StringVar(&node, "node", "", "node to roll back")

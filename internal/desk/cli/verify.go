@@ -52,14 +52,7 @@ type verifyOptions struct {
 
 func (a *app) verify() *cobra.Command {
 	o := &verifyOptions{app: a}
-	command := &cobra.Command{
-		Use:     "verify",
-		Short:   "Compare networks with a snapshot, or test them by canaries",
-		Long:    verifyHelp,
-		Example: verifyExamples,
-		Args:    cobra.NoArgs,
-		RunE:    func(command *cobra.Command, _ []string) error { return o.run(command.Context()) },
-	}
+	command := leaf("verify", "Compare networks with a snapshot, or test them by canaries", verifyHelp, verifyExamples, o.run)
 	flags := command.Flags()
 	flags.StringVar(&o.against, "against", "", "snapshot to compare with, a file of kubectl nadra snapshot")
 	flags.StringVar(&o.now, "now", "", "second snapshot, to compare instead of the live cluster")
@@ -105,7 +98,7 @@ func (o *verifyOptions) run(ctx context.Context) error {
 	if o.canary.on {
 		return o.runCanaries(ctx)
 	}
-	was, err := readSnapshot(o.against)
+	was, err := readDocument("the snapshot", o.against, snapshot.Parse)
 	if err != nil {
 		return err
 	}
@@ -132,7 +125,7 @@ func (o *verifyOptions) run(ctx context.Context) error {
 // readNow reads the file of --now, or takes a snapshot of the same part of the live cluster.
 func (o *verifyOptions) readNow(ctx context.Context, was *snapshot.Snapshot) (*snapshot.Snapshot, error) {
 	if o.now != "" {
-		return readSnapshot(o.now)
+		return readDocument("the snapshot", o.now, snapshot.Parse)
 	}
 	of := scope{namespace: was.Namespace, selector: was.Selector}
 	if given := *o.cluster.Namespace; given != "" {
@@ -142,17 +135,4 @@ func (o *verifyOptions) readNow(ctx context.Context, was *snapshot.Snapshot) (*s
 		of.known = append(of.known, n.String())
 	}
 	return o.takeLive(ctx, of, &o.look, o.quiet)
-}
-
-// readSnapshot reads a snapshot from a file.
-func readSnapshot(path string) (*snapshot.Snapshot, error) {
-	text, err := readFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("reading the snapshot: %w", err)
-	}
-	s, err := snapshot.Parse(text)
-	if err != nil {
-		return nil, fmt.Errorf("reading the snapshot %s: %w", path, err)
-	}
-	return s, nil
 }

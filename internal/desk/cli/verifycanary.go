@@ -7,13 +7,20 @@ import (
 	"slices"
 	"time"
 
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/rand"
 
 	"github.com/nadra-dev/nadra/internal/desk/canary"
 	"github.com/nadra-dev/nadra/internal/desk/report"
+	"github.com/nadra-dev/nadra/internal/installation"
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
+
+// defaultParallel is the default number of canaries at a time.
+const defaultParallel = 20
 
 // canaryFlags are the flags of verify --canary.
 type canaryFlags struct {
@@ -38,7 +45,7 @@ func (c *canaryFlags) add(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&c.nads, "nad", nil, "with --canary: test these NetworkAttachmentDefinitions, as [NAMESPACE/]NAME")
 	flags.StringVar(&c.namespace, "canary-namespace", "", "namespace of the canaries (default each network's own)")
 	flags.DurationVar(&c.timeout, "canary-timeout", 2*time.Minute, "time limit until a canary is ready")
-	flags.IntVar(&c.parallel, "parallel", 20, "number of canaries at a time; those of one network always run together")
+	flags.IntVar(&c.parallel, "parallel", defaultParallel, "number of canaries at a time; those of one network always run together")
 	flags.IntVar(&c.perNode, "per-node", 1, "number of canaries of a network on each node")
 	c.dryRun.addFlag(flags, "client prints the canaries and the number of addresses that they use, and runs none", dryClient)
 }
@@ -65,49 +72,26 @@ func (c *canaryFlags) check() error {
 
 // runCanaries tests networks, or prints the plan with --dry-run.
 func (o *verifyOptions) runCanaries(ctx context.Context) error {
-	config, err := o.cluster.config(giveKubeconfig)
-	if err != nil {
-		return err
-	}
 	cluster, err := o.cluster.live()
 	if err != nil {
 		return err
 	}
-	read := canary.Networks{
-		Kube: cluster.Kube, NADs: cluster.NADs, Namespace: cluster.Namespace, Own: cluster.Namespace,
-		Selector: o.canary.selector, Names: o.canary.nads, Nodes: o.nodes,
-	}
+	read := canary.Networks{Namespace: cluster.Namespace, Own: cluster.Namespace, Selector: o.canary.selector, Names: o.canary.nads, Nodes: o.nodes}
 	if o.canary.allNamespaces {
 		read.Namespace = ""
 	}
-	nads, offers, err := read.Read(ctx)
+	plan, runner, err := o.planCanaries(ctx, read, canary.Input{
+		PerNode: o.canary.perNode, Settings: canary.Settings{Namespace: o.canary.namespace, Timeout: o.canary.timeout, Image: o.look.image},
+	}, o.canary.dryRun.on())
 	if err != nil {
 		return err
 	}
-	settings := canary.Settings{Run: rand.String(8), Namespace: o.canary.namespace, Timeout: o.canary.timeout}
-	driver, image, err := driverImage(ctx, cluster.Kube, o.look.image)
-	switch {
-	case err == nil:
-		settings.Image = image
-	case !o.canary.dryRun.on(): // a dry run needs no image
-		return err
-	}
-	if driver != nil {
-		settings.PullSecrets, settings.SecretsNamespace = driver.PullSecrets, driver.Namespace
-	}
-	plan := canary.NewPlan(canary.Input{
-		NADs: nads, Offers: offers.Networks, Pools: offers.Pools, Nodes: o.nodes, PerNode: o.canary.perNode, Settings: settings,
-	})
-	plan.Source = "cluster " + o.cluster.contextName()
 	if o.canary.dryRun.on() {
 		return report.CanaryPlan.Write(o.Out, o.format.value, plan)
 	}
 	progress := newProgress(o.ErrOut, o.quiet)
 	progress.say("Testing %d networks by %d canaries", len(plan.Networks), plan.Pods)
-	runner := canary.Runner{
-		Kube: cluster.Kube, Exec: canary.NewExec(config, cluster.Kube), Parallel: o.canary.parallel, Poll: podPoll,
-		Progress: func(what string) { progress.say("%s", what) },
-	}
+	runner.Parallel, runner.Progress = o.canary.parallel, func(what string) { progress.say("%s", what) }
 	r, err := runner.Run(ctx, plan)
 	progress.stop()
 	if err != nil {
@@ -117,4 +101,44 @@ func (o *verifyOptions) runCanaries(ctx context.Context) error {
 		return err
 	}
 	return o.failOn.verdict(translate.Counts{Warning: r.Summary.Warning, Blocker: r.Summary.Blocker})
+}
+
+// planCanaries reads networks, and plans their canaries with the image of the settings, or else the driver's; a dry run
+// needs none. Canaries that are nadra's by their owner are planned only for what nadra serves on their node.
+func (a *app) planCanaries(ctx context.Context, read canary.Networks, in canary.Input, dryRun bool) (*canary.Plan, *canary.Runner, error) {
+	config, err := a.cluster.config(giveKubeconfig)
+	if err != nil {
+		return nil, nil, err
+	}
+	cluster, err := a.connect()
+	if err != nil {
+		return nil, nil, err
+	}
+	read.Kube, read.NADs = cluster.Kube, cluster.NADs
+	nads, offers, err := read.Read(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if in.Owner == v1alpha1.OwnerNadra {
+		nadra, _, err := installation.Find(ctx, cluster.Kube)
+		if err != nil {
+			return nil, nil, err
+		}
+		in.BesideMultus = nadra.BesideMultus()
+		nads = slices.DeleteFunc(nads, func(nad *nadv1.NetworkAttachmentDefinition) bool {
+			ofMultus := in.BesideMultus && !nadra.Pools() && attachment.PoolOf(nad.Annotations) != "" // the webhook leaves their pods to Multus
+			return ofMultus || !slices.Contains(offers.Networks[attachment.NetworkRef{Namespace: nad.Namespace, Name: nad.Name}], read.Nodes[0])
+		})
+	}
+	driver, image, err := driverImage(ctx, cluster.Kube, in.Image)
+	if err != nil && !dryRun {
+		return nil, nil, err
+	}
+	if driver != nil {
+		in.PullSecrets, in.SecretsNamespace = driver.PullSecrets, driver.Namespace
+	}
+	in.NADs, in.Offers, in.Pools, in.Nodes, in.Run, in.Image = nads, offers.Networks, offers.Pools, read.Nodes, rand.String(8), image
+	plan := canary.NewPlan(in)
+	plan.Source = "cluster " + cluster.Name
+	return plan, &canary.Runner{Kube: cluster.Kube, Exec: canary.NewExec(config, cluster.Kube), Parallel: defaultParallel, Poll: podPoll}, nil
 }

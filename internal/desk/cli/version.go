@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -27,19 +28,14 @@ type versions struct {
 func (a *app) version() *cobra.Command {
 	var clientOnly bool
 	var format formatFlag
-	command := &cobra.Command{
-		Use:   "version",
-		Short: "Print the versions of the client, its formats and the cluster",
-		Args:  cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			v := clientVersions()
-			var missing error
-			if !clientOnly {
-				v.Server, missing = a.serverVersion()
-			}
-			return errors.Join(a.printVersions(v, format.value), missing)
-		},
-	}
+	command := leaf("version", "Print the versions of the client, its formats and the cluster", "", "", func(context.Context) error {
+		v := clientVersions()
+		var missing error
+		if !clientOnly {
+			v.Server, missing = a.serverVersion()
+		}
+		return errors.Join(a.printVersions(v, format.value), missing)
+	})
 	command.Flags().BoolVar(&clientOnly, "client", false, "print only the client's version")
 	format.addFlag(command, []string{"text", "json", "yaml"})
 	return command

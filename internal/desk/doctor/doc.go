@@ -15,7 +15,7 @@ const APIVersion = "nadra.dev/v1alpha1"
 
 // The kinds of doctor's output.
 const (
-	CapabilitiesKind = "ClusterCapabilities"
+	capabilitiesKind = "ClusterCapabilities"
 	ReportKind       = "DoctorReport"
 )
 
@@ -31,8 +31,8 @@ func ParseCapabilities(text []byte) (Capabilities, error) {
 	if err := json.Unmarshal(content, &head); err != nil {
 		return c, fmt.Errorf("the file is not the output of doctor --output-file: %w", err)
 	}
-	if head.APIVersion != APIVersion || head.Kind != CapabilitiesKind {
-		return c, fmt.Errorf("the file is %q %q, not %s %s: write it with doctor --output-file", head.APIVersion, head.Kind, APIVersion, CapabilitiesKind)
+	if head.APIVersion != APIVersion || head.Kind != capabilitiesKind {
+		return c, fmt.Errorf("the file is %q %q, not %s %s: write it with doctor --output-file", head.APIVersion, head.Kind, APIVersion, capabilitiesKind)
 	}
 	if err := json.Unmarshal(content, &c); err != nil {
 		return c, err

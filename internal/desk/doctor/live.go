@@ -12,6 +12,7 @@ import (
 	nadclient "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/client/clientset/versioned"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -49,7 +50,7 @@ type reader struct {
 // an error if the cluster does not answer.
 func (c Cluster) Read(ctx context.Context) (Capabilities, error) {
 	r := reader{Cluster: c, caps: Capabilities{
-		APIVersion: APIVersion, Kind: CapabilitiesKind, Source: "cluster " + c.Name,
+		APIVersion: APIVersion, Kind: capabilitiesKind, Source: "cluster " + c.Name,
 		Nodes: []Node{}, SomeNodes: len(c.Nodes) > 0, Networks: []Network{}, BesideMultus: c.BesideMultus,
 	}}
 	v, err := c.Kube.Discovery().ServerVersionWithContext(ctx)
@@ -116,6 +117,13 @@ func (r *reader) failed(part, node string, err error, remedy string) bool {
 	}
 	r.caps.Gaps = append(r.caps.Gaps, Gap{Part: part, Node: node, Reason: ReasonOf(err), Remedy: remedy})
 	return true
+}
+
+// each calls do for all objects of a kind, whose objects the user needs a right to list. It records a part that could not
+// be read, and reports whether it was. A kind that the cluster does not have has no objects.
+func each[T any, L runtime.Object](ctx context.Context, r *reader, part, right string, o metav1.ListOptions, list kube.List[L], do func(*T)) bool {
+	err := kube.EachItem(ctx, o, list, do)
+	return !apierrors.IsNotFound(err) && !r.failed(part, "", err, "the right to list "+right)
 }
 
 // ReasonOf shortens an error for a gap. A proxied kubelet answers with whole pages.
@@ -197,14 +205,9 @@ func FeatureGates(metrics string) map[string]bool {
 // readNetworks reads the NADs.
 func (r *reader) readNetworks(ctx context.Context) {
 	client := r.NADs.K8sCniCncfIoV1().NetworkAttachmentDefinitions("")
-	err := kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(client.List),
-		func(nad *nadv1.NetworkAttachmentDefinition) {
-			r.caps.Networks = append(r.caps.Networks, networkOf(nad))
-		})
-	if apierrors.IsNotFound(err) {
-		return // without a CustomResourceDefinition there are no networks
-	}
-	r.failed(PartNetworks, "", err, "the right to list network-attachment-definitions.k8s.cni.cncf.io")
+	each(ctx, r, PartNetworks, "network-attachment-definitions.k8s.cni.cncf.io", kube.All, client.List, func(nad *nadv1.NetworkAttachmentDefinition) {
+		r.caps.Networks = append(r.caps.Networks, networkOf(nad))
+	})
 	slices.SortFunc(r.caps.Networks, func(a, b Network) int { return strings.Compare(a.String(), b.String()) })
 }
 

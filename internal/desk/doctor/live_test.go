@@ -201,7 +201,7 @@ func TestRead(t *testing.T) {
 	two := one
 	two.Name, two.Config = "node-2", nil
 	want := Capabilities{
-		APIVersion: APIVersion, Kind: CapabilitiesKind, Source: "cluster lab",
+		APIVersion: APIVersion, Kind: capabilitiesKind, Source: "cluster lab",
 		Server: Server{
 			Version: "v1.36.3", Emulated: "1.35", ResourceVersions: []string{"v1"}, Resources: []string{"resourceclaims", "resourceslices"},
 			Gates: map[string]bool{"DRAConsumableCapacity": true, "DRADeviceTaints": false, "ResourceHealthStatus": false},

@@ -10,7 +10,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nadra-dev/nadra/internal/kube"
 )
@@ -20,14 +19,11 @@ const parallel = 10
 
 // readNodes reads the nodes and their kubelets' configuration.
 func (r *reader) readNodes(ctx context.Context) {
-	client := r.Kube.CoreV1().Nodes()
-	err := kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(client.List),
-		func(n *corev1.Node) {
-			if len(r.Nodes) == 0 || slices.Contains(r.Nodes, n.Name) {
-				r.caps.Nodes = append(r.caps.Nodes, nodeOf(n))
-			}
-		})
-	if r.failed(PartNodes, "", err, "the right to list nodes") {
+	if !each(ctx, r, PartNodes, "nodes", kube.All, r.Kube.CoreV1().Nodes().List, func(n *corev1.Node) {
+		if len(r.Nodes) == 0 || slices.Contains(r.Nodes, n.Name) {
+			r.caps.Nodes = append(r.caps.Nodes, nodeOf(n))
+		}
+	}) {
 		return
 	}
 	slices.SortFunc(r.caps.Nodes, func(a, b Node) int { return strings.Compare(a.Name, b.Name) })

@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -25,15 +24,12 @@ func (r *reader) readPolicies(ctx context.Context) {
 		return
 	}
 	out := &Policies{}
-	client := r.Dynamic.Resource(policyResource)
-	err := kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(client.List), func(*unstructured.Unstructured) { out.Count++ })
-	if apierrors.IsNotFound(err) {
-		return // no CustomResourceDefinition
-	}
-	if r.failed(PartPolicies, "", err, "the right to list multi-networkpolicies.k8s.cni.cncf.io") || out.Count == 0 {
+	right := "multi-networkpolicies.k8s.cni.cncf.io"
+	count := func(*unstructured.Unstructured) { out.Count++ }
+	if !each(ctx, r, PartPolicies, right, kube.All, r.Dynamic.Resource(policyResource).List, count) || out.Count == 0 {
 		return
 	}
-	if err = r.readUnseen(ctx, out); !r.failed(PartPolicies, "", err, "the right to list resourceclaims.resource.k8s.io and pods") {
+	if err := r.readUnseen(ctx, out); !r.failed(PartPolicies, "", err, "the right to list resourceclaims.resource.k8s.io and pods") {
 		r.caps.Policies = out
 	}
 }
@@ -42,7 +38,7 @@ func (r *reader) readPolicies(ctx context.Context) {
 func (r *reader) readUnseen(ctx context.Context, out *Policies) error {
 	claiming := map[string]bool{}
 	claims := r.Kube.ResourceV1().ResourceClaims("")
-	err := kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(claims.List), func(c *resourceapi.ResourceClaim) {
+	err := kube.EachItem(ctx, kube.All, claims.List, func(c *resourceapi.ResourceClaim) {
 		if len(attachment.RequestsOfClaim(c.Spec, c.Namespace, nil).Names) == 0 || !attachment.HasDevices(c) {
 			return
 		}
@@ -57,7 +53,7 @@ func (r *reader) readUnseen(ctx context.Context, out *Policies) error {
 		return err
 	}
 	pods := r.Kube.CoreV1().Pods("")
-	err = kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(pods.List), func(p *corev1.Pod) {
+	err = kube.EachItem(ctx, kube.All, pods.List, func(p *corev1.Pod) {
 		if name := p.Namespace + "/" + p.Name; claiming[name] && p.Annotations[attachment.NetworksAnnotation] == "" {
 			out.Unseen = append(out.Unseen, name)
 		}

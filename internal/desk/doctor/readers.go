@@ -39,13 +39,13 @@ func (r *reader) readReaders(ctx context.Context) {
 	}
 	apps := r.Kube.AppsV1()
 	for _, err := range []error{
-		kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(apps.DaemonSets("").List), func(d *appsv1.DaemonSet) {
+		kube.EachItem(ctx, kube.All, apps.DaemonSets("").List, func(d *appsv1.DaemonSet) {
 			if !isMultus(d) {
 				add("DaemonSet", d, &d.Spec.Template.Spec)
 			}
 		}),
-		kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(apps.Deployments("").List), func(d *appsv1.Deployment) { add("Deployment", d, &d.Spec.Template.Spec) }),
-		kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(apps.StatefulSets("").List), func(s *appsv1.StatefulSet) { add("StatefulSet", s, &s.Spec.Template.Spec) }),
+		kube.EachItem(ctx, kube.All, apps.Deployments("").List, func(d *appsv1.Deployment) { add("Deployment", d, &d.Spec.Template.Spec) }),
+		kube.EachItem(ctx, kube.All, apps.StatefulSets("").List, func(s *appsv1.StatefulSet) { add("StatefulSet", s, &s.Spec.Template.Spec) }),
 	} {
 		if r.failed(PartReaders, "", err, "the right to list daemonsets, deployments and statefulsets of apps") {
 			break
@@ -59,9 +59,9 @@ func (r *reader) accounts(ctx context.Context) (map[types.NamespacedName]bool, e
 	var roles []rbacv1.ClusterRole
 	var bindings []rbacv1.ClusterRoleBinding
 	rbac := r.Kube.RbacV1()
-	err := kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(rbac.ClusterRoles().List), func(o *rbacv1.ClusterRole) { roles = append(roles, *o) })
+	err := kube.EachItem(ctx, kube.All, rbac.ClusterRoles().List, kube.Into(&roles))
 	if err == nil {
-		err = kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(rbac.ClusterRoleBindings().List), func(o *rbacv1.ClusterRoleBinding) { bindings = append(bindings, *o) })
+		err = kube.EachItem(ctx, kube.All, rbac.ClusterRoleBindings().List, kube.Into(&bindings))
 	}
 	return translate.Accounts(roles, bindings), err
 }

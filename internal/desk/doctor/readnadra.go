@@ -6,7 +6,6 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	resourceapi "k8s.io/api/resource/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -18,7 +17,7 @@ import (
 // readWebhook finds the configuration of nadra's webhook, and counts the ready endpoints of its Service.
 func (r *reader) readWebhook(ctx context.Context) {
 	client := r.Kube.AdmissionregistrationV1().MutatingWebhookConfigurations()
-	err := kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(client.List), func(c *admissionv1.MutatingWebhookConfiguration) {
+	read := each(ctx, r, PartWebhook, "mutatingwebhookconfigurations.admissionregistration.k8s.io", kube.All, client.List, func(c *admissionv1.MutatingWebhookConfiguration) {
 		for _, w := range c.Webhooks {
 			s := w.ClientConfig.Service
 			if s == nil || s.Name != installation.WebhookService {
@@ -32,20 +31,20 @@ func (r *reader) readWebhook(ctx context.Context) {
 			}
 		}
 	})
-	if r.failed(PartWebhook, "", err, "the right to list mutatingwebhookconfigurations.admissionregistration.k8s.io") || r.caps.Webhook == nil {
+	if !read || r.caps.Webhook == nil {
 		return
 	}
 	w := r.caps.Webhook
 	of := metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + w.Service}
 	ready := map[string]bool{}
-	err = kube.EachItem(ctx, of, kube.PagesOf(r.Kube.DiscoveryV1().EndpointSlices(w.Namespace).List), func(s *discoveryv1.EndpointSlice) {
+	right := "endpointslices.discovery.k8s.io of namespace " + w.Namespace
+	each(ctx, r, PartWebhook, right, of, r.Kube.DiscoveryV1().EndpointSlices(w.Namespace).List, func(s *discoveryv1.EndpointSlice) {
 		for _, e := range s.Endpoints {
 			for _, address := range e.Addresses {
 				ready[address] = ready[address] || ptr.Deref(e.Conditions.Ready, true)
 			}
 		}
 	})
-	r.failed(PartWebhook, "", err, "the right to list endpointslices.discovery.k8s.io of namespace "+w.Namespace)
 	for _, is := range ready {
 		if is {
 			w.Ready++
@@ -57,12 +56,10 @@ func (r *reader) readWebhook(ctx context.Context) {
 func (r *reader) readSlices(ctx context.Context) {
 	out := &Published{}
 	ours := metav1.ListOptions{FieldSelector: resourceapi.ResourceSliceSelectorDriver + "=" + v1alpha1.DriverName}
-	err := kube.EachItem(ctx, ours, kube.PagesOf(r.Kube.ResourceV1().ResourceSlices().List), func(s *resourceapi.ResourceSlice) {
+	if each(ctx, r, PartSlices, "resourceslices.resource.k8s.io", ours, r.Kube.ResourceV1().ResourceSlices().List, func(s *resourceapi.ResourceSlice) {
 		out.Slices++
 		out.Devices += len(s.Spec.Devices)
-	})
-	if apierrors.IsNotFound(err) || r.failed(PartSlices, "", err, "the right to list resourceslices.resource.k8s.io") {
-		return // without the API there are none, as the check dra-api says
+	}) { // without the API there are none, as the check dra-api says
+		r.caps.Published = out
 	}
-	r.caps.Published = out
 }

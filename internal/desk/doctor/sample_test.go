@@ -7,7 +7,7 @@ import (
 // ready returns a cluster for which every check passes, or does not apply.
 func ready() Capabilities {
 	return Capabilities{
-		APIVersion: APIVersion, Kind: CapabilitiesKind, Source: "cluster lab",
+		APIVersion: APIVersion, Kind: capabilitiesKind, Source: "cluster lab",
 		Server: Server{
 			Version: "v1.36.3", ResourceVersions: []string{"v1", "v1beta2"}, Resources: append([]string{}, draResources...),
 			Gates: map[string]bool{"DRAConsumableCapacity": true, "DRAExtendedResource": true, "DRAPartitionableDevices": false},
@@ -51,7 +51,7 @@ func readyNode(name string) Node {
 
 // fromOutside returns what is known without any right and any probe.
 func fromOutside() Capabilities {
-	c := Capabilities{APIVersion: APIVersion, Kind: CapabilitiesKind, Nodes: []Node{{Name: "node-1"}}}
+	c := Capabilities{APIVersion: APIVersion, Kind: capabilitiesKind, Nodes: []Node{{Name: "node-1"}}}
 	for _, part := range []string{
 		PartVersion, PartGroups, PartGates, PartNodes, PartConfig, PartProbe, PartNetworks, PartMultus, PartComponents, PartPods, PartWebhook, PartSlices, PartPolicies, PartWhereabouts,
 	} {

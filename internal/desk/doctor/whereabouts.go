@@ -31,7 +31,7 @@ func (r *reader) readWhereabouts(ctx context.Context) {
 func (r *reader) readBlind(ctx context.Context, out *Whereabouts) error {
 	accounts := map[types.NamespacedName]bool{}
 	client := r.Kube.AppsV1().DaemonSets("")
-	err := kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(client.List), func(d *appsv1.DaemonSet) {
+	err := kube.EachItem(ctx, kube.All, client.List, func(d *appsv1.DaemonSet) {
 		if name := d.Spec.Template.Spec.ServiceAccountName; name != "" && isWhereabouts(d) {
 			accounts[types.NamespacedName{Namespace: d.Namespace, Name: name}] = true
 		}

@@ -23,18 +23,15 @@ import (
 
 // readDaemonSets finds Multus and nadra's own driver.
 func (r *reader) readDaemonSets(ctx context.Context) {
-	client := r.Kube.AppsV1().DaemonSets("")
 	var found []*appsv1.DaemonSet
-	err := kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(client.List),
-		func(d *appsv1.DaemonSet) {
-			if isMultus(d) {
-				found = append(found, d)
-			}
-			if n := nadraOf(d); n != nil {
-				r.caps.Nadra = n
-			}
-		})
-	r.failed(PartMultus, "", err, "the right to list daemonsets.apps")
+	each(ctx, r, PartMultus, "daemonsets.apps", kube.All, r.Kube.AppsV1().DaemonSets("").List, func(d *appsv1.DaemonSet) {
+		if isMultus(d) {
+			found = append(found, d)
+		}
+		if n := nadraOf(d); n != nil {
+			r.caps.Nadra = n
+		}
+	})
 	for _, d := range found {
 		r.caps.Multus = append(r.caps.Multus, r.multusOf(ctx, d))
 	}
@@ -47,7 +44,7 @@ func (r *reader) readDaemonSets(ctx context.Context) {
 // run. It returns nil if there is none or if the user may not list DaemonSets.
 func Driver(ctx context.Context, client kubernetes.Interface) (*Nadra, error) {
 	var out *Nadra
-	_, err := kube.EachReadable(ctx, metav1.ListOptions{}, kube.PagesOf(client.AppsV1().DaemonSets("").List), func(d *appsv1.DaemonSet) {
+	_, err := kube.EachReadable(ctx, kube.All, client.AppsV1().DaemonSets("").List, func(d *appsv1.DaemonSet) {
 		if n := nadraOf(d); n != nil {
 			out = n
 		}
@@ -95,9 +92,8 @@ const autoscalerStatus = "cluster-autoscaler-status"
 
 // readComponents finds known schedulers and autoscalers, and nadra's own controller.
 func (r *reader) readComponents(ctx context.Context) {
-	client := r.Kube.AppsV1().Deployments("")
 	where := map[string]string{}
-	err := kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(client.List),
+	each(ctx, r, PartComponents, "deployments.apps", kube.All, r.Kube.AppsV1().Deployments("").List,
 		func(d *appsv1.Deployment) {
 			if args, found := installation.ContainerArgs(&d.Spec.Template.Spec, installation.ControllerContainer); found {
 				r.caps.Controller = &Controller{
@@ -111,8 +107,7 @@ func (r *reader) readComponents(ctx context.Context) {
 				}
 			}
 		})
-	r.failed(PartComponents, "", err, "the right to list deployments.apps")
-	_, err = r.Kube.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, autoscalerStatus, metav1.GetOptions{})
+	_, err := r.Kube.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, autoscalerStatus, metav1.GetOptions{})
 	if !apierrors.IsNotFound(err) && !r.failed(Autoscaler, "", err, "the right to get configmaps of namespace kube-system") {
 		where["cluster-autoscaler"] = cmp.Or(where["cluster-autoscaler"], "ConfigMap "+metav1.NamespaceSystem+"/"+autoscalerStatus)
 	}
@@ -129,9 +124,8 @@ func (r *reader) readComponents(ctx context.Context) {
 // readPods finds mirrors of static pods that name networks, pods that wait for networks, and the nodes on which nadra's
 // driver is ready.
 func (r *reader) readPods(ctx context.Context) {
-	client := r.Kube.CoreV1().Pods("")
 	var claiming []*corev1.Pod
-	err := kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(client.List), func(p *corev1.Pod) {
+	each(ctx, r, PartPods, "pods", kube.All, r.Kube.CoreV1().Pods("").List, func(p *corev1.Pod) {
 		r.addStaticPod(p)
 		switch {
 		case p.Status.Phase != corev1.PodPending || p.DeletionTimestamp != nil || p.Spec.HostNetwork:
@@ -146,7 +140,6 @@ func (r *reader) readPods(ctx context.Context) {
 			n.ReadyNodes = append(n.ReadyNodes, p.Spec.NodeName)
 		}
 	})
-	r.failed(PartPods, "", err, "the right to list pods")
 	r.addClaiming(ctx, claiming)
 	slices.Sort(r.caps.Waiting)
 	if r.caps.Nadra != nil {
@@ -168,8 +161,8 @@ func (r *reader) addClaiming(ctx context.Context, pods []*corev1.Pod) {
 	}
 	resources := r.Kube.ResourceV1()
 	err := errors.Join(
-		kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(resources.ResourceClaims("").List), func(c *resourceapi.ResourceClaim) { note(claims, c, c.Spec) }),
-		kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(resources.ResourceClaimTemplates("").List), func(t *resourceapi.ResourceClaimTemplate) { note(templates, t, t.Spec.Spec) }),
+		kube.EachItem(ctx, kube.All, resources.ResourceClaims("").List, func(c *resourceapi.ResourceClaim) { note(claims, c, c.Spec) }),
+		kube.EachItem(ctx, kube.All, resources.ResourceClaimTemplates("").List, func(t *resourceapi.ResourceClaimTemplate) { note(templates, t, t.Spec.Spec) }),
 	)
 	r.failed(PartClaims, "", err, "the right to list resourceclaims and resourceclaimtemplates of resource.k8s.io")
 	for _, p := range pods {

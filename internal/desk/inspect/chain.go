@@ -65,6 +65,8 @@ type subject struct {
 	wish   wish
 	node   string
 	events podEvents
+	// before are the steps so far.
+	before *stepList
 }
 
 // Explain follows a pod from its request for networks to its interfaces.
@@ -72,10 +74,10 @@ func Explain(in ChainInput) Chain {
 	x := newIndex(in.Input)
 	s := &subject{
 		in: in, x: x, pod: in.Pod, wish: x.wishOf(in.Pod), node: in.Pod.Spec.NodeName,
-		events: podEvents{in.Pod, in.Events},
+		events: podEvents{in.Pod, in.Events}, before: &stepList{},
 	}
-	list := &stepList{}
-	list.add("request", nil, networkSteps{s}.request())
+	list := s.before
+	list.add("request", nil, s.request())
 	if step := s.owner(); step != nil {
 		list.add("owner", nil, *step)
 	}
@@ -92,36 +94,34 @@ func Explain(in ChainInput) Chain {
 
 // follow adds the steps in the order in which they happen.
 func follow(s *subject, list *stepList) {
-	claims, node := claimSteps{s, list}, nodeSteps{s, list}
 	if !attachment.IsOver(s.pod) && s.pod.DeletionTimestamp == nil {
 		beforeScheduling(s, list)
-		list.add("scheduling", nil, claims.scheduling())
+		list.add("scheduling", nil, s.scheduling())
 		for _, w := range s.wish.wants {
-			list.add("preparation", &w, node.preparation(w))
-			list.add("attachment", &w, node.attachment(w))
+			list.add("preparation", &w, s.preparation(w))
+			list.add("attachment", &w, s.attachment(w))
 		}
 	}
 	if s.pod.DeletionTimestamp != nil {
-		list.add("release", nil, node.release())
+		list.add("release", nil, s.release())
 		return
 	}
-	list.add("containers", nil, node.containers())
+	list.add("containers", nil, s.containers())
 }
 
 // beforeScheduling adds the steps of each network until the scheduler binds the pod.
 func beforeScheduling(s *subject, list *stepList) {
-	networks, claims := networkSteps{s}, claimSteps{s, list}
 	for _, w := range s.wish.wants {
 		if !w.unknown {
-			list.add("definition", &w, networks.definition(w))
-			list.add("plugins", &w, networks.plugins(w))
-			list.add("IPAM", &w, networks.ipam(w))
-			list.add("class", &w, networks.class(w))
-			list.add("nodes", &w, networks.nodes(w))
+			list.add("definition", &w, s.definition(w))
+			list.add("plugins", &w, s.plugins(w))
+			list.add("IPAM", &w, s.ipam(w))
+			list.add("class", &w, s.class(w))
+			list.add("nodes", &w, s.nodes(w))
 		}
-		list.add("claim", &w, claims.claim(w))
-		list.add("allocation", &w, claims.allocation(w))
-		list.add("reservation", &w, claims.reservation(w))
+		list.add("claim", &w, s.claim(w))
+		list.add("allocation", &w, s.allocation(w))
+		list.add("reservation", &w, s.reservation(w))
 	}
 }
 

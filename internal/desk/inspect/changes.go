@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"reflect"
+	"slices"
 )
 
 // Changes finds the rows of a watch that have changed.
@@ -15,7 +16,7 @@ type Changes struct {
 
 func (c *Changes) same(a, b Attachment) bool {
 	if c.Narrow {
-		return cellsOf(a).always == cellsOf(b).always
+		return slices.Equal(cellsOf(a).always, cellsOf(b).always)
 	}
 	return reflect.DeepEqual(a, b)
 }

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/nadra-dev/nadra/internal/kube"
@@ -30,7 +32,7 @@ type Cluster struct {
 func (c Cluster) Read(ctx context.Context) (Input, error) {
 	in := Input{Unread: map[Kind]bool{}}
 	var err error
-	if in.Pods, err = kube.AllItems[corev1.Pod](ctx, metav1.ListOptions{}, kube.PagesOf(c.Kube.CoreV1().Pods(c.Namespace).List)); err != nil {
+	if in.Pods, err = kube.AllItems[corev1.Pod](ctx, kube.All, c.Kube.CoreV1().Pods(c.Namespace).List); err != nil {
 		return in, fmt.Errorf("listing pods: %w", err)
 	}
 	_, err = c.readDRA(ctx, &in)
@@ -42,15 +44,15 @@ func (c Cluster) Read(ctx context.Context) (Input, error) {
 func (c Cluster) readDRA(ctx context.Context, in *Input) (noDRA bool, err error) {
 	resources := c.Kube.ResourceV1()
 	all := metav1.ListOptions{}
-	in.Claims, err = kube.AllItems[resourceapi.ResourceClaim](ctx, all, kube.PagesOf(resources.ResourceClaims(c.Namespace).List))
+	in.Claims, err = kube.AllItems[resourceapi.ResourceClaim](ctx, all, resources.ResourceClaims(c.Namespace).List)
 	switch {
 	case apierrors.IsNotFound(err):
 		noDRA = true
 	case err != nil:
 		return false, fmt.Errorf("listing resourceclaims: %w", err)
 	}
-	return noDRA, firstOf(
-		optional(ctx, in.Unread, Templates, all, kube.PagesOf(resources.ResourceClaimTemplates(c.Namespace).List), &in.Templates),
+	return noDRA, cmp.Or(
+		optional(ctx, in.Unread, Templates, all, resources.ResourceClaimTemplates(c.Namespace).List, &in.Templates),
 		c.readOffers(ctx, in), c.readNetworks(ctx, in),
 	)
 }
@@ -58,7 +60,7 @@ func (c Cluster) readDRA(ctx context.Context, in *Input) (noDRA bool, err error)
 // ReadNetworks reads the input of OfferedNetworks.
 func (c Cluster) ReadNetworks(ctx context.Context) (Input, error) {
 	in := Input{Unread: map[Kind]bool{}}
-	return in, firstOf(c.readOffers(ctx, &in), c.readNetworks(ctx, &in), c.eventsOn(ctx, &in, "NetworkAttachmentDefinition", "", ""))
+	return in, cmp.Or(c.readOffers(ctx, &in), c.readNetworks(ctx, &in), c.eventsOn(ctx, &in, "NetworkAttachmentDefinition", "", ""))
 }
 
 // ReadProfiles reads which nodes share slices, if there are such slices.
@@ -68,7 +70,7 @@ func ReadProfiles(ctx context.Context, client kubernetes.Interface, in *Input) e
 		return nil
 	}
 	profiles := map[string][]string{}
-	err := kube.EachItem(ctx, metav1.ListOptions{LabelSelector: v1alpha1.ProfileLabel}, kube.PagesOf(client.CoreV1().Nodes().List), func(n *corev1.Node) {
+	err := kube.EachItem(ctx, metav1.ListOptions{LabelSelector: v1alpha1.ProfileLabel}, client.CoreV1().Nodes().List, func(n *corev1.Node) {
 		profile := n.Labels[v1alpha1.ProfileLabel]
 		profiles[profile] = append(profiles[profile], n.Name)
 	})
@@ -85,12 +87,12 @@ func ReadProfiles(ctx context.Context, client kubernetes.Interface, in *Input) e
 // readOffers reads slices and classes, and the nodes that share slices.
 func (c Cluster) readOffers(ctx context.Context, in *Input) error {
 	ours := metav1.ListOptions{FieldSelector: resourceapi.ResourceSliceSelectorDriver + "=" + v1alpha1.DriverName}
-	if err := optional(ctx, in.Unread, Slices, ours, kube.PagesOf(c.Kube.ResourceV1().ResourceSlices().List), &in.Slices); err != nil {
+	if err := optional(ctx, in.Unread, Slices, ours, c.Kube.ResourceV1().ResourceSlices().List, &in.Slices); err != nil {
 		return err
 	}
-	return firstOf(
+	return cmp.Or(
 		ReadProfiles(ctx, c.Kube, in),
-		optional(ctx, in.Unread, Classes, metav1.ListOptions{}, kube.PagesOf(c.Kube.ResourceV1().DeviceClasses().List), &in.Classes),
+		optional(ctx, in.Unread, Classes, metav1.ListOptions{}, c.Kube.ResourceV1().DeviceClasses().List, &in.Classes),
 	)
 }
 
@@ -101,7 +103,7 @@ func (c Cluster) readNetworks(ctx context.Context, in *Input) error {
 	if err != nil || !in.Unread[Networks] || c.Namespace == "" {
 		return err
 	}
-	own, err := kube.AllItems[nadv1.NetworkAttachmentDefinition](ctx, metav1.ListOptions{}, c.networks(c.Namespace))
+	own, err := kube.AllItems[nadv1.NetworkAttachmentDefinition](ctx, kube.All, c.networks(c.Namespace))
 	if err == nil {
 		in.Networks = own
 	}
@@ -109,29 +111,19 @@ func (c Cluster) readNetworks(ctx context.Context, in *Input) error {
 }
 
 // networks lists the NADs of a namespace.
-func (c Cluster) networks(namespace string) kube.Pages {
-	return kube.PagesOf(c.NADs.K8sCniCncfIoV1().NetworkAttachmentDefinitions(namespace).List)
+func (c Cluster) networks(namespace string) kube.List[*nadv1.NetworkAttachmentDefinitionList] {
+	return c.NADs.K8sCniCncfIoV1().NetworkAttachmentDefinitions(namespace).List
 }
 
 // optional appends the objects of a kind that can be missing, because the user may not read it or the
 // cluster does not serve it.
-func optional[T any](ctx context.Context, unread map[Kind]bool, kind Kind, o metav1.ListOptions, f kube.Pages, out *[]*T) error {
+func optional[T any, L runtime.Object](ctx context.Context, unread map[Kind]bool, kind Kind, o metav1.ListOptions, f kube.List[L], out *[]*T) error {
 	allowed, err := kube.EachReadable(ctx, o, f, func(item *T) { *out = append(*out, item) })
 	if err != nil {
 		return fmt.Errorf("listing %s: %w", kind, err)
 	}
 	if !allowed {
 		unread[kind] = true
-	}
-	return nil
-}
-
-// firstOf returns the first error.
-func firstOf(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
 	}
 	return nil
 }

@@ -3,12 +3,8 @@ package inspect
 import (
 	"cmp"
 	"errors"
-	"fmt"
-	"io"
 	"slices"
-	"strings"
 
-	"github.com/liggitt/tabwriter"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
@@ -76,37 +72,3 @@ func (x *index) whyWithdrawn(ref attachment.NetworkRef, n Network) string {
 
 // NetworkList returns the type of a list of networks.
 func NetworkList() metav1.TypeMeta { return typeMeta("NetworkList") }
-
-// PrintNetworks writes a table of networks. With namespaces it has their namespaces, and with wide their IDs,
-// classes and nodes.
-func PrintNetworks(w io.Writer, networks []Network, namespaces, wide, noHeaders bool) error {
-	out := tabwriter.NewWriter(w, 6, 4, 3, ' ', tabwriter.RememberWidths)
-	line := func(namespace string, always, more []string) {
-		cells := always
-		if namespaces {
-			cells = append([]string{namespace}, cells...)
-		}
-		if wide {
-			cells = append(cells, more...)
-		}
-		for i, c := range cells {
-			cells[i] = cmp.Or(c, "-")
-		}
-		_, _ = fmt.Fprintln(out, strings.Join(cells, "\t")) // Flush returns its error
-	}
-	if !noHeaders {
-		line("NAMESPACE", []string{"NAME", "PLUGINS", "IPAM", "POOL", "NODES"}, []string{"ID", "CLASS", "OFFERED BY", "MESSAGE"})
-	}
-	for _, n := range networks {
-		message := n.Problem
-		if message == "" && n.ClassMissing {
-			message = "the DeviceClass does not exist"
-		}
-		line(n.Namespace, []string{n.Name, strings.Join(n.Plugins, ","), n.IPAM, n.Pool, fmt.Sprint(len(n.Nodes))},
-			[]string{n.ID, n.Class, strings.Join(n.Nodes, ","), message})
-	}
-	if err := out.Flush(); err != nil {
-		return fmt.Errorf("writing the table: %w", err)
-	}
-	return nil
-}

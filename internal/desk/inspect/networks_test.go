@@ -72,7 +72,7 @@ func TestPrintNetworks(t *testing.T) {
 		in.Events = append(in.Events, event("vf", fmt.Sprintf("m%d", i), i, reason.EventNetworkUnavailable, fmt.Sprintf("m%d lacks it", i)))
 	}
 	var got bytes.Buffer
-	if err := PrintNetworks(&got, OfferedNetworks(in), true, true, false); err != nil {
+	if err := (&Table{Namespaces: true, Wide: true}).PrintNetworks(&got, OfferedNetworks(in)); err != nil {
 		t.Fatal(err)
 	}
 	want := `

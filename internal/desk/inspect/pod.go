@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -27,7 +28,7 @@ func (c Cluster) Pod(ctx context.Context, name string) (ChainInput, error) {
 		return in, err
 	}
 	owned := metav1.ListOptions{LabelSelector: v1alpha1.OwnerLabel} // other nodes do not matter
-	if err := optional(ctx, in.Unread, Nodes, owned, kube.PagesOf(c.Kube.CoreV1().Nodes().List), &in.Nodes); err != nil {
+	if err := optional(ctx, in.Unread, Nodes, owned, c.Kube.CoreV1().Nodes().List, &in.Nodes); err != nil {
 		return in, err
 	}
 	if err := c.readNamespace(ctx, &in); err != nil {
@@ -42,7 +43,7 @@ func (c Cluster) Pod(ctx context.Context, name string) (ChainInput, error) {
 	default:
 		in.Unread[Workloads] = true
 	}
-	return in, firstOf(c.readDrivers(ctx, &in), c.readAllClaims(ctx, &in), c.readEvents(ctx, &in))
+	return in, cmp.Or(c.readDrivers(ctx, &in), c.readAllClaims(ctx, &in), c.readEvents(ctx, &in))
 }
 
 // readDrivers finds the nodes on which nadra's driver is ready.
@@ -52,7 +53,7 @@ func (c Cluster) readDrivers(ctx context.Context, in *ChainInput) error {
 	}
 	ready := map[string]bool{}
 	if driver := in.Installation.Driver; driver != nil {
-		readable, err := kube.EachReadable(ctx, metav1.ListOptions{}, kube.PagesOf(c.Kube.CoreV1().Pods(driver.Namespace).List), func(p *corev1.Pod) {
+		readable, err := kube.EachReadable(ctx, kube.All, c.Kube.CoreV1().Pods(driver.Namespace).List, func(p *corev1.Pod) {
 			if installation.DriverReady(p) {
 				ready[p.Spec.NodeName] = true
 			}
@@ -76,7 +77,7 @@ func (c Cluster) readAllClaims(ctx context.Context, in *ChainInput) error {
 		return nil
 	}
 	var all []*resourceapi.ResourceClaim
-	err := optional(ctx, in.Unread, Claims, metav1.ListOptions{}, kube.PagesOf(c.Kube.ResourceV1().ResourceClaims("").List), &all)
+	err := optional(ctx, in.Unread, Claims, metav1.ListOptions{}, c.Kube.ResourceV1().ResourceClaims("").List, &all)
 	if err == nil && !in.Unread[Claims] {
 		in.Claims = all
 	}
@@ -102,7 +103,7 @@ func (c Cluster) readEvents(ctx context.Context, in *ChainInput) error {
 	if err := c.eventsOn(ctx, &in.Input, "Pod", in.Pod.Namespace, in.Pod.Name); err != nil {
 		return err
 	}
-	for _, ref := range NetworksOf(in.Input, in.Pod) {
+	for _, ref := range networksOf(in.Input, in.Pod) {
 		if err := c.eventsOn(ctx, &in.Input, "NetworkAttachmentDefinition", ref.Namespace, ref.Name); err != nil {
 			return err
 		}
@@ -117,5 +118,5 @@ func (c Cluster) eventsOn(ctx context.Context, in *Input, kind, namespace, name 
 		about["involvedObject.name"] = name
 	}
 	return optional(ctx, in.Unread, Events, metav1.ListOptions{FieldSelector: about.String()},
-		kube.PagesOf(c.Kube.CoreV1().Events(namespace).List), &in.Events)
+		c.Kube.CoreV1().Events(namespace).List, &in.Events)
 }

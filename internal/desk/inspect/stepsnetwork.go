@@ -16,12 +16,8 @@ import (
 
 const notAllowed = "you may not read %s, so nothing is known"
 
-// networkSteps explains what the pod asks for, how its networks are defined, and which
-// nodes offer them.
-type networkSteps struct{ *subject }
-
 // request lists the networks that the pod asks for.
-func (s networkSteps) request() Step {
+func (s *subject) request() Step {
 	var requests []string
 	for _, w := range s.wish.wants {
 		text := nameOf(w)
@@ -92,7 +88,7 @@ func nameOf(w want) string {
 }
 
 // network parses the definition of a network, if it is found.
-func (s networkSteps) network(w want) (n attachment.Network, found bool, err error) {
+func (s *subject) network(w want) (n attachment.Network, found bool, err error) {
 	if w.network == nil || s.x.networks[*w.network] == nil {
 		return n, false, nil
 	}
@@ -101,7 +97,7 @@ func (s networkSteps) network(w want) (n attachment.Network, found bool, err err
 }
 
 // definition explains whether the NAD exists and can be read.
-func (s networkSteps) definition(w want) Step {
+func (s *subject) definition(w want) Step {
 	if w.network == nil {
 		return notUsed("neither the request's DeviceClass nor a config of the claim names a network")
 	}
@@ -123,7 +119,7 @@ func (s networkSteps) definition(w want) Step {
 }
 
 // plugins lists the network's plugins.
-func (s networkSteps) plugins(w want) Step {
+func (s *subject) plugins(w want) Step {
 	n, found, err := s.network(w)
 	switch {
 	case !found, err != nil && !errors.Is(err, attachment.ErrNoConfig):
@@ -146,7 +142,7 @@ func (s networkSteps) plugins(w want) Step {
 }
 
 // ipam names the network's IPAM plugin and its ranges.
-func (s networkSteps) ipam(w want) Step {
+func (s *subject) ipam(w want) Step {
 	n, found, err := s.network(w)
 	switch {
 	case errors.Is(err, attachment.ErrNoConfig):
@@ -168,7 +164,7 @@ func (s networkSteps) ipam(w want) Step {
 }
 
 // class explains whether the DeviceClass of the claim's request exists.
-func (s networkSteps) class(w want) Step {
+func (s *subject) class(w want) Step {
 	name := w.request.class
 	switch {
 	case w.entry == nil:
@@ -190,7 +186,7 @@ func (s networkSteps) class(w want) Step {
 }
 
 // nodes lists the nodes that offer the network.
-func (s networkSteps) nodes(w want) Step {
+func (s *subject) nodes(w want) Step {
 	switch {
 	case w.network == nil:
 		return notUsed("")
@@ -214,13 +210,13 @@ func (s networkSteps) nodes(w want) Step {
 }
 
 // offering returns the nodes with devices for a network.
-func (s networkSteps) offering(w want) []string {
+func (s *subject) offering(w want) []string {
 	n, _, _ := s.network(w) // without a pool if it cannot be read
 	return s.x.offering(*w.network, n.ResourceName)
 }
 
 // offeredByNone explains why no node offers a network, as far as the API server knows.
-func (s networkSteps) offeredByNone(w want) Step {
+func (s *subject) offeredByNone(w want) Step {
 	n, found, err := s.network(w)
 	if len(s.x.drivers) == 0 {
 		return s.offersNothing(w)
@@ -240,7 +236,7 @@ func (s networkSteps) offeredByNone(w want) Step {
 }
 
 // offersNothing explains why no node has any device of nadra.
-func (s networkSteps) offersNothing(w want) Step {
+func (s *subject) offersNothing(w want) Step {
 	what := "no node has a ResourceSlice of " + v1alpha1.DriverName + ": "
 	switch {
 	case s.in.Drivers == nil:
@@ -264,7 +260,7 @@ func seeWhy(w want) string {
 }
 
 // owned lists the nodes that are nadra's by their label.
-func (s networkSteps) owned() string {
+func (s *subject) owned() string {
 	names := s.ownedNodes()
 	if len(names) == 0 {
 		return ""

@@ -15,12 +15,6 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// nodeSteps explains what happens on the node.
-type nodeSteps struct {
-	*subject
-	before *stepList
-}
-
 var (
 	// unexplained is the advice for messages of the driver without a code.
 	unexplained = advice{reason.OfDriver, "The message comes from nadra's driver. " + seeDriver}
@@ -30,54 +24,54 @@ var (
 
 // preparation explains the driver's work before there is a sandbox. The driver reports
 // only failures; the next step shows success.
-func (n nodeSteps) preparation(w want) Step {
+func (s *subject) preparation(w want) Step {
 	ready := readiness(w.status)
 	switch {
 	case w.entry == nil:
 		return notUsed("")
 	case ready != nil && ready.Reason == reason.ConditionPrepareFailed:
 		return explain(ready.Message, ofKubelet, unexplained)
-	case ready != nil, n.sandboxCreated():
-		return ok("on node " + n.node)
-	case w.result == nil || n.node == "" || n.before.failed():
+	case ready != nil, s.sandboxCreated():
+		return ok("on node " + s.node)
+	case w.result == nil || s.node == "" || s.before.failed():
 		return notReached()
-	case n.driverAway() != nil:
-		return *n.driverAway()
+	case s.driverAway() != nil:
+		return *s.driverAway()
 	}
-	if e := n.events.last(eventKubeletPrepare, reason.EventFailedPrepareNetwork); e != nil {
+	if e := s.events.last(eventKubeletPrepare, reason.EventFailedPrepareNetwork); e != nil {
 		return explain(e.Message, ofKubelet, unexplained)
 	}
-	if n.in.Drivers == nil && !n.x.drivers[n.node] && !n.x.unread[Slices] {
-		return failed("node "+n.node+" has no ResourceSlice of net.nadra.dev: nadra's driver does not run there, or offers nothing", reason.OfCluster, noDriver)
+	if s.in.Drivers == nil && !s.x.drivers[s.node] && !s.x.unread[Slices] {
+		return failed("node "+s.node+" has no ResourceSlice of net.nadra.dev: nadra's driver does not run there, or offers nothing", reason.OfCluster, noDriver)
 	}
-	return waiting("node "+n.node+" has not reported anything yet", reason.OfKubelet, "Wait some seconds; the kubelet repeats a failed Prepare after 60 to 90 s.")
+	return waiting("node "+s.node+" has not reported anything yet", reason.OfKubelet, "Wait some seconds; the kubelet repeats a failed Prepare after 60 to 90 s.")
 }
 
 // sandboxCreated reports whether the kubelet has prepared the claims and asked for the
 // sandbox.
-func (n nodeSteps) sandboxCreated() bool {
-	s := podCondition(n.pod, corev1.PodReadyToStartContainers)
-	if s != nil && s.Status == corev1.ConditionTrue || n.events.last(reason.EventAttachingNetwork, reason.EventFailedAttachNetwork) != nil {
+func (s *subject) sandboxCreated() bool {
+	started := podCondition(s.pod, corev1.PodReadyToStartContainers)
+	if started != nil && started.Status == corev1.ConditionTrue || s.events.last(reason.EventAttachingNetwork, reason.EventFailedAttachNetwork) != nil {
 		return true
 	}
-	e := n.events.last(eventKubeletSandbox)
+	e := s.events.last(eventKubeletSandbox)
 	return e != nil && reason.In(e.Message) != ""
 }
 
 // attachment explains whether the network is in the pod.
-func (n nodeSteps) attachment(w want) Step {
+func (s *subject) attachment(w want) Step {
 	ready := readiness(w.status)
 	switch {
 	case w.entry == nil:
-		if state, _, _ := stateOf(n.pod, w); state == Attached {
+		if state, _, _ := stateOf(s.pod, w); state == Attached {
 			return ok("as " + w.reported.Interface + listed(w.reported.IPs))
 		}
 		return notUsed("")
 	case ready == nil:
-		if state, _, _ := stateOf(n.pod, w); state == Attached {
+		if state, _, _ := stateOf(s.pod, w); state == Attached {
 			return ok(describe(w))
 		}
-		return n.attachmentByEvents(w)
+		return s.attachmentByEvents(w)
 	case ready.Status == metav1.ConditionTrue:
 		return ok(describe(w))
 	case ready.Reason == reason.ConditionPrepareFailed:
@@ -90,22 +84,22 @@ func (n nodeSteps) attachment(w want) Step {
 	case reason.In(ready.Message) == reason.OtherNetworkFailed:
 		return anotherFails
 	}
-	return n.attachFailed(w, ready.Message, unexplained)
+	return s.attachFailed(w, ready.Message, unexplained)
 }
 
 // attachFailed explains a failed ADD. It names the pods that have the addresses of a range that is full: those of the
 // node if each node has its own.
-func (n nodeSteps) attachFailed(w want, message string, rest advice) Step {
+func (s *subject) attachFailed(w want, message string, rest advice) Step {
 	step := explain(message, ofPlugins, rest)
 	if step.Remedy != rangeIsFull || w.network == nil || readiness(w.status) == nil && !isAbout(message, w) {
 		return step
 	}
-	network, _, _ := networkSteps{n.subject}.network(w) // without plugins if it cannot be read
+	network, _, _ := s.network(w) // without plugins if it cannot be read
 	where, node := "", ""
 	if slices.ContainsFunc(network.Plugins, func(p attachment.Plugin) bool { return p.IPAM.Plugin().PerNode }) {
-		where, node = " on node "+n.node, n.node
+		where, node = " on node "+s.node, s.node
 	}
-	if holders := n.x.attachedTo(*w.network, node); len(holders) > 0 {
+	if holders := s.x.attachedTo(*w.network, node); len(holders) > 0 {
 		step.Detail += fmt.Sprintf("; addresses of the network%s are held by %s", where, some(holders))
 	}
 	return step
@@ -143,65 +137,65 @@ func pluginsOf(s *resourceapi.AllocatedDeviceStatus) string {
 }
 
 // attachmentByEvents explains an attachment that the claim's status does not mention yet.
-func (n nodeSteps) attachmentByEvents(w want) Step {
-	if n.before.failed() {
+func (s *subject) attachmentByEvents(w want) Step {
+	if s.before.failed() {
 		return notReached()
 	}
-	if away := n.driverAway(); away != nil {
+	if away := s.driverAway(); away != nil {
 		return *away
 	}
-	if !n.sandboxCreated() && n.events.last(eventKubeletSandbox) == nil {
+	if !s.sandboxCreated() && s.events.last(eventKubeletSandbox) == nil {
 		return notReached()
 	}
-	e := n.events.last(reason.EventAttachingNetwork, reason.EventFailedAttachNetwork, eventKubeletSandbox, eventContainerFailed)
+	e := s.events.last(reason.EventAttachingNetwork, reason.EventFailedAttachNetwork, eventKubeletSandbox, eventContainerFailed)
 	switch {
 	case e == nil:
-		return waiting("node "+n.node+" has not reported anything yet", reason.OfDriver, seeDriver)
+		return waiting("node "+s.node+" has not reported anything yet", reason.OfDriver, seeDriver)
 	case e.Reason == reason.EventAttachingNetwork:
 		running, _ := reason.Lookup(reason.AttachRunning)
 		return waiting(e.Message, running.Owner, running.Remedy)
 	case e.Reason == eventContainerFailed && reason.In(e.Message) == "":
 		return notReached() // about the container itself
-	case !isAbout(e.Message, w) && slices.ContainsFunc(n.wish.wants, func(other want) bool { return isAbout(e.Message, other) }):
+	case !isAbout(e.Message, w) && slices.ContainsFunc(s.wish.wants, func(other want) bool { return isAbout(e.Message, other) }):
 		return anotherFails
 	}
-	return n.attachFailed(w, e.Message, ofRuntime)
+	return s.attachFailed(w, e.Message, ofRuntime)
 }
 
 // containers explains whether the pod's containers run.
-func (n nodeSteps) containers() Step {
-	all := slices.Concat(n.pod.Status.InitContainerStatuses, n.pod.Status.ContainerStatuses)
-	if attachment.IsOver(n.pod) {
-		return n.ended(all)
+func (s *subject) containers() Step {
+	all := slices.Concat(s.pod.Status.InitContainerStatuses, s.pod.Status.ContainerStatuses)
+	if attachment.IsOver(s.pod) {
+		return s.ended(all)
 	}
 	ready := 0
-	for _, s := range all {
-		if s.Ready {
+	for _, c := range all {
+		if c.Ready {
 			ready++
 		}
 	}
-	for _, s := range all {
-		if s.State.Waiting != nil && s.State.Waiting.Reason != "" {
-			return n.held(s.Name, *s.State.Waiting)
+	for _, c := range all {
+		if c.State.Waiting != nil && c.State.Waiting.Reason != "" {
+			return s.held(c.Name, *c.State.Waiting)
 		}
 	}
 	switch {
 	case len(all) > 0 && ready == len(all):
 		return ok(fmt.Sprintf("%d of %d ready", ready, len(all)))
-	case len(all) == 0 || n.before.failed():
+	case len(all) == 0 || s.before.failed():
 		return notReached()
 	}
 	return waiting(fmt.Sprintf("%d of %d ready", ready, len(all)), reason.OfManifest, "The containers run: look at their readiness probes.")
 }
 
 // held explains a container that waits.
-func (n nodeSteps) held(name string, w corev1.ContainerStateWaiting) Step {
+func (s *subject) held(name string, w corev1.ContainerStateWaiting) Step {
 	detail := "container " + name + ": " + w.Reason
 	if w.Message != "" {
 		detail += ": " + w.Message
 	}
 	switch {
-	case n.before.failed():
+	case s.before.failed():
 		return Step{State: StepNotReached, Detail: detail}
 	case w.Reason == "ContainerCreating", w.Reason == "PodInitializing":
 		return waiting(detail, reason.OfKubelet, "Wait; the pod's events show what the kubelet does.")
@@ -212,26 +206,26 @@ func (n nodeSteps) held(name string, w corev1.ContainerStateWaiting) Step {
 }
 
 // ended explains a pod that will not run again.
-func (n nodeSteps) ended(all []corev1.ContainerStatus) Step {
-	for _, s := range all {
-		if t := s.State.Terminated; t != nil && reason.In(t.Message) != "" {
+func (s *subject) ended(all []corev1.ContainerStatus) Step {
+	for _, c := range all {
+		if t := c.State.Terminated; t != nil && reason.In(t.Message) != "" {
 			refused := explain(t.Message, ofPlugins, ofRuntime)
-			return failed(fmt.Sprintf("container %s was refused: %s", s.Name, t.Message), refused.Owner,
+			return failed(fmt.Sprintf("container %s was refused: %s", c.Name, t.Message), refused.Owner,
 				"The pod is never restarted, so this was its end: recreate it when the cause is gone.")
 		}
 	}
-	return ok(fmt.Sprintf("the pod has ended (%s), and its networks with it", n.pod.Status.Phase))
+	return ok(fmt.Sprintf("the pod has ended (%s), and its networks with it", s.pod.Status.Phase))
 }
 
 // release explains why a pod that is being deleted still exists.
-func (n nodeSteps) release() Step {
-	if away := n.driverAway(); away != nil && slices.ContainsFunc(n.wish.wants, func(w want) bool { return w.entry != nil }) {
+func (s *subject) release() Step {
+	if away := s.driverAway(); away != nil && slices.ContainsFunc(s.wish.wants, func(w want) bool { return w.entry != nil }) {
 		return waiting(away.Detail+", so the pod's networks are not detached", away.Owner, away.Remedy)
 	}
-	e := n.events.last(reason.EventFailedReleaseNetwork)
+	e := s.events.last(reason.EventFailedReleaseNetwork)
 	switch {
-	case e == nil && len(n.pod.Finalizers) > 0 && !runs(n.pod):
-		return waiting("the pod is being deleted, and has finalizers: "+strings.Join(n.pod.Finalizers, ", "), reason.OfCluster,
+	case e == nil && len(s.pod.Finalizers) > 0 && !runs(s.pod):
+		return waiting("the pod is being deleted, and has finalizers: "+strings.Join(s.pod.Finalizers, ", "), reason.OfCluster,
 			"The controller that set a finalizer removes it when it is done: look at that controller. The networks do not wait for it.")
 	case e == nil:
 		return waiting("the pod is being deleted", reason.OfKubelet, "Wait for its grace period (terminationGracePeriodSeconds): its containers may still end.")

@@ -20,17 +20,47 @@ type Table struct {
 	printed bool
 }
 
-// Print writes rows to w, which must be the same in each call.
+// row has the cells that a line can have.
+type row struct {
+	namespace    string
+	always, wide []string
+}
+
+// Print writes attachments to w, which must be the same in each call.
 func (t *Table) Print(w io.Writer, rows []Attachment) error {
+	return write(t, w, row{
+		namespace: "NAMESPACE", always: []string{"POD", "INTERFACE", "NETWORK", "STATE", "IPS", "NODE"},
+		wide: []string{"MAC", "DEVICE", "POOL", "CLAIM", "REQUEST", "MESSAGE"},
+	}, rows, cellsOf)
+}
+
+// PrintNetworks writes networks to w.
+func (t *Table) PrintNetworks(w io.Writer, networks []Network) error {
+	return write(t, w, row{
+		namespace: "NAMESPACE", always: []string{"NAME", "PLUGINS", "IPAM", "POOL", "NODES"}, wide: []string{"ID", "CLASS", "OFFERED BY", "MESSAGE"},
+	}, networks, func(n Network) row {
+		message := n.Problem
+		if message == "" && n.ClassMissing {
+			message = "the DeviceClass does not exist"
+		}
+		return row{
+			namespace: n.Namespace, always: []string{n.Name, strings.Join(n.Plugins, ","), n.IPAM, n.Pool, fmt.Sprint(len(n.Nodes))},
+			wide: []string{n.ID, n.Class, strings.Join(n.Nodes, ","), message},
+		}
+	})
+}
+
+// write writes a row for each item, the first time under a header.
+func write[T any](t *Table, w io.Writer, header row, items []T, cells func(T) row) error {
 	if t.out == nil {
 		t.out = tabwriter.NewWriter(w, 6, 4, 3, ' ', tabwriter.RememberWidths)
 	}
 	if !t.printed && !t.NoHeaders {
-		t.line(t.cells(header))
+		t.line(header)
 	}
 	t.printed = true
-	for _, a := range rows {
-		t.line(t.cells(cellsOf(a)))
+	for _, item := range items {
+		t.line(cells(item))
 	}
 	if err := t.out.Flush(); err != nil {
 		return fmt.Errorf("writing the table: %w", err)
@@ -39,39 +69,30 @@ func (t *Table) Print(w io.Writer, rows []Attachment) error {
 }
 
 // line writes a row. Flush returns its error.
-func (t *Table) line(cells []string) { _, _ = fmt.Fprintln(t.out, strings.Join(cells, "\t")) }
-
-// row has the cells that a line can have.
-type row struct {
-	namespace   string
-	always      [6]string
-	wide        [5]string
-	wideMessage string
+func (t *Table) line(r row) {
+	cells := r.always
+	if t.Namespaces {
+		cells = append([]string{r.namespace}, cells...)
+	}
+	if t.Wide {
+		cells = append(cells, r.wide...)
+	}
+	for i, c := range cells {
+		cells[i] = cmp.Or(c, "-")
+	}
+	_, _ = fmt.Fprintln(t.out, strings.Join(cells, "\t"))
 }
 
-var header = row{
-	namespace: "NAMESPACE",
-	always:    [6]string{"POD", "INTERFACE", "NETWORK", "STATE", "IPS", "NODE"},
-	wide:      [5]string{"MAC", "DEVICE", "POOL", "CLAIM", "REQUEST"}, wideMessage: "MESSAGE",
-}
-
+// cellsOf returns the cells of an attachment.
 func cellsOf(a Attachment) row {
 	network := ""
 	if a.Network != nil {
 		network = a.Network.String()
 	}
-	r := row{
-		namespace:   a.Namespace,
-		always:      [6]string{a.Pod, a.Interface, network, string(a.State), strings.Join(a.IPs, ","), a.Node},
-		wide:        [5]string{a.MAC, a.Device, a.Pool, a.Claim, a.Request},
-		wideMessage: cmp.Or(a.text(), "-"),
+	return row{
+		namespace: a.Namespace, always: []string{a.Pod, a.Interface, network, string(a.State), strings.Join(a.IPs, ","), a.Node},
+		wide: []string{a.MAC, a.Device, a.Pool, a.Claim, a.Request, a.text()},
 	}
-	for _, cells := range [][]string{r.always[:], r.wide[:]} {
-		for i, c := range cells {
-			cells[i] = cmp.Or(c, "-")
-		}
-	}
-	return r
 }
 
 // text returns reason, message and notes on one line.
@@ -82,16 +103,4 @@ func (a Attachment) text() string {
 	}
 	all := strings.Join(append([]string{text}, a.Notes...), "; ")
 	return strings.Join(strings.Fields(strings.TrimPrefix(all, "; ")), " ")
-}
-
-func (t *Table) cells(r row) []string {
-	var out []string
-	if t.Namespaces {
-		out = append(out, r.namespace)
-	}
-	out = append(out, r.always[:]...)
-	if t.Wide {
-		out = append(append(out, r.wide[:]...), r.wideMessage)
-	}
-	return out
 }

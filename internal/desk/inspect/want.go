@@ -167,8 +167,8 @@ func (w *wish) match(pod *corev1.Pod) {
 	}
 }
 
-// NetworksOf returns the networks that a pod asks for, as far as the input shows.
-func NetworksOf(in Input, pod *corev1.Pod) []attachment.NetworkRef {
+// networksOf returns the networks that a pod asks for, as far as the input shows.
+func networksOf(in Input, pod *corev1.Pod) []attachment.NetworkRef {
 	var out []attachment.NetworkRef
 	for _, w := range newIndex(in).wishOf(pod).wants {
 		if w.network != nil && !slices.Contains(out, *w.network) {

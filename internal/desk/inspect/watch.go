@@ -59,30 +59,21 @@ func (c Cluster) newView(unread map[Kind]bool) *view {
 		rest:     informers.NewSharedInformerFactoryWithOptions(c.Kube, 0, informers.WithNamespace(c.Namespace)),
 	}
 	resources := v.rest.Resource().V1()
-	v.watch(v.rest.Core().V1().Pods().Informer(), func(in *Input, o any) { in.Pods = append(in.Pods, o.(*corev1.Pod)) })
-	v.watch(resources.ResourceClaims().Informer(), func(in *Input, o any) { in.Claims = append(in.Claims, o.(*resourceapi.ResourceClaim)) })
-	if !unread[Templates] {
-		v.watch(resources.ResourceClaimTemplates().Informer(), func(in *Input, o any) {
-			in.Templates = append(in.Templates, o.(*resourceapi.ResourceClaimTemplate))
-		})
-	}
-	if !unread[Slices] {
-		v.watch(resources.ResourceSlices().Informer(), func(in *Input, o any) { in.Slices = append(in.Slices, o.(*resourceapi.ResourceSlice)) })
-	}
-	if !unread[Classes] {
-		v.watch(resources.DeviceClasses().Informer(), func(in *Input, o any) { in.Classes = append(in.Classes, o.(*resourceapi.DeviceClass)) })
-	}
-	if !unread[Networks] {
-		v.watch(v.networks.K8sCniCncfIo().V1().NetworkAttachmentDefinitions().Informer(), func(in *Input, o any) {
-			in.Networks = append(in.Networks, o.(*nadv1.NetworkAttachmentDefinition))
-		})
-	}
+	watch(v, "", v.rest.Core().V1().Pods().Informer(), func(in *Input) *[]*corev1.Pod { return &in.Pods })
+	watch(v, "", resources.ResourceClaims().Informer(), func(in *Input) *[]*resourceapi.ResourceClaim { return &in.Claims })
+	watch(v, Templates, resources.ResourceClaimTemplates().Informer(), func(in *Input) *[]*resourceapi.ResourceClaimTemplate { return &in.Templates })
+	watch(v, Slices, resources.ResourceSlices().Informer(), func(in *Input) *[]*resourceapi.ResourceSlice { return &in.Slices })
+	watch(v, Classes, resources.DeviceClasses().Informer(), func(in *Input) *[]*resourceapi.DeviceClass { return &in.Classes })
+	watch(v, Networks, v.networks.K8sCniCncfIo().V1().NetworkAttachmentDefinitions().Informer(),
+		func(in *Input) *[]*nadv1.NetworkAttachmentDefinition { return &in.Networks })
 	return v
 }
 
-// watch adds a kind.
-func (v *view) watch(informer cache.SharedIndexInformer, add func(*Input, any)) {
-	v.watched = append(v.watched, watched{informer, add})
+// watch adds a kind, unless it may not be read. list returns its part of an input.
+func watch[T any](v *view, kind Kind, informer cache.SharedIndexInformer, list func(*Input) *[]*T) {
+	if !v.unread[kind] {
+		v.watched = append(v.watched, watched{informer, func(in *Input, o any) { *list(in) = append(*list(in), o.(*T)) }})
+	}
 }
 
 // start starts the informers.

@@ -38,10 +38,8 @@ func (p podRow) observed() string {
 
 // writeCanaryTable writes the canaries, who reaches whom, failed pings, and the totals.
 func writeCanaryTable(w io.Writer, r *canary.Report) error {
-	s := sheet{w: w}
-	rows := podRows(r)
-	s.table("NETWORK\tNODE\tCANARY\tINTERFACE\tADDRESSES\tBY\tOBSERVED", len(rows), func(i int) []string {
-		p := rows[i]
+	s := &sheet{w: w}
+	table(s, "NETWORK\tNODE\tCANARY\tINTERFACE\tADDRESSES\tBY\tOBSERVED", podRows(r), func(p podRow) []string {
 		return []string{cut(p.network), cut(p.Node), string(p.Status), cut(p.Interface), cut(strings.Join(p.IPs, ",")), p.By, p.observed()}
 	})
 	for i := range r.Networks {
@@ -55,8 +53,7 @@ func writeCanaryTable(w io.Writer, r *canary.Report) error {
 			}
 		}
 	}
-	s.table("FROM\tTO\tADDRESS\tPING\tWHY", len(bad), func(i int) []string {
-		p := bad[i]
+	table(s, "FROM\tTO\tADDRESS\tPING\tWHY", bad, func(p canary.PingReport) []string {
 		return []string{cut(p.FromNode), cut(p.ToNode), p.Address, string(p.Status), p.Message}
 	})
 	s.gap()
@@ -76,14 +73,15 @@ func (s *sheet) matrix(n *canary.NetworkReport) {
 		return
 	}
 	names := columns(n.Pods)
-	header := cut(n.Network) + "\t" + strings.Join(names, "\t")
-	s.table(header, len(n.Pods), func(i int) []string {
-		cells := []string{names[i]}
-		for j := range n.Pods {
-			cells = append(cells, cell(n.Pings, n.Pods[i].Name, n.Pods[j].Name))
+	var rows [][]string
+	for i, from := range n.Pods {
+		row := []string{names[i]}
+		for _, to := range n.Pods {
+			row = append(row, cell(n.Pings, from.Name, to.Name))
 		}
-		return cells
-	})
+		rows = append(rows, row)
+	}
+	table(s, cut(n.Network)+"\t"+strings.Join(names, "\t"), rows, func(row []string) []string { return row })
 }
 
 // columns returns short names of canaries.
@@ -177,9 +175,8 @@ func ofSource(source string) string {
 
 // writeCanaryPlanTable writes a row for each network, and the totals.
 func writeCanaryPlanTable(w io.Writer, p *canary.Plan) error {
-	s := sheet{w: w}
-	s.table("NETWORK\tPLUGINS\tIPAM\tCANARIES\tADDRESSES\tDEVICES\tNODES", len(p.Networks), func(i int) []string {
-		n := p.Networks[i]
+	s := &sheet{w: w}
+	table(s, "NETWORK\tPLUGINS\tIPAM\tCANARIES\tADDRESSES\tDEVICES\tNODES", p.Networks, func(n canary.NetworkPlan) []string {
 		if n.Skipped != "" {
 			return []string{cut(n.Network), cut(strings.Join(n.Plugins, ",")), cut(n.IPAM), "0", "0", "0", "skipped: " + n.Skipped}
 		}
@@ -190,8 +187,8 @@ func writeCanaryPlanTable(w io.Writer, p *canary.Plan) error {
 		return []string{cut(n.Network), cut(strings.Join(n.Plugins, ",")), cut(n.IPAM), fmt.Sprint(len(n.Pods)), fmt.Sprint(n.Addresses), fmt.Sprint(n.Devices), some(nodes)}
 	})
 	s.gap()
-	s.println(fmt.Sprintf("Would run %s%s, which take %s and %s while they run. Nothing was created.",
-		count(p.Pods, "canary pod"), ofSource(p.Source), addresses(p.Addresses), count(p.Devices, "device")))
+	s.printf("Would run %s%s, which take %s and %s while they run. Nothing was created.",
+		count(p.Pods, "canary pod"), ofSource(p.Source), addresses(p.Addresses), count(p.Devices, "device"))
 	return s.err
 }
 

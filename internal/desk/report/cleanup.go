@@ -11,10 +11,9 @@ import (
 
 // writeCleanupTable writes a row for each orphan, and the totals.
 func writeCleanupTable(w io.Writer, r cleanup.Report) error {
-	s := sheet{w: w}
+	s := &sheet{w: w}
 	freed, reported := 0, 0
-	s.table("NODE\tKIND\tOBJECT\tHOLDS\tPOD\tACTION\tWHY", len(r.Orphans), func(i int) []string {
-		o := r.Orphans[i]
+	table(s, "NODE\tKIND\tOBJECT\tHOLDS\tPOD\tACTION\tWHY", r.Orphans, func(o probe.Orphan) []string {
 		action, why := string(o.Action), o.Why
 		switch {
 		case o.Done:
@@ -27,8 +26,9 @@ func writeCleanupTable(w io.Writer, r cleanup.Report) error {
 		}
 		return []string{o.Node, string(o.Kind), shortened(o), o.Address, o.Pod, action, why}
 	})
-	s.table("NODE\tREFUSED", len(r.Refused), func(i int) []string { return []string{r.Refused[i].Node, r.Refused[i].Message} })
-	s.table("NODE\tCOULD NOT BE READ", len(r.Errors), func(i int) []string { return []string{r.Errors[i].Node, r.Errors[i].Message} })
+	problem := func(p cleanup.NodeProblem) []string { return []string{p.Node, p.Message} }
+	table(s, "NODE\tREFUSED", r.Refused, problem)
+	table(s, "NODE\tCOULD NOT BE READ", r.Errors, problem)
 	s.gap()
 	line := fmt.Sprintf("%s on %s and in the cluster", count(len(r.Orphans), "orphan"), count(r.Nodes, "node"))
 	if freed+r.Failed() > 0 {
@@ -38,7 +38,7 @@ func writeCleanupTable(w io.Writer, r cleanup.Report) error {
 	}
 	s.println(line + ".")
 	if r.Kept > 0 {
-		s.println(fmt.Sprintf("Kept %s of sandboxes that no runtime lists: younger than --older-than, or perhaps still used, by a record, a network namespace or an address.", count(r.Kept, "object")))
+		s.printf("Kept %s of sandboxes that no runtime lists: younger than --older-than, or perhaps still used, by a record, a network namespace or an address.", count(r.Kept, "object"))
 	}
 	return s.err
 }

@@ -48,10 +48,10 @@ func checkAndObject(c doctor.Check) (doctor.Check, string) {
 // writeDoctorTable writes a line for each check, then the remedies, the worst check first,
 // and the totals.
 func writeDoctorTable(w io.Writer, r *doctor.Report) error {
-	s := sheet{w: w}
+	s := &sheet{w: w}
 	all := foldBy(r.Checks, checkAndObject)
-	s.table("CODE\tCHECK\tSEVERITY\tNODES\tOBSERVED", len(all), func(i int) []string {
-		return []string{string(all[i].first.Code), all[i].first.Title, string(all[i].first.Severity), some(all[i].names), Visible(all[i].first.Message)}
+	table(s, "CODE\tCHECK\tSEVERITY\tNODES\tOBSERVED", all, func(c alike[doctor.Check]) []string {
+		return []string{string(c.first.Code), c.first.Title, string(c.first.Severity), some(c.names), Visible(c.first.Message)}
 	})
 	for _, severity := range worstToMildest {
 		for _, c := range all {

@@ -25,7 +25,7 @@ const (
 // writeTable writes the default format: the workloads, other objects with findings, what the
 // codes mean in a line each, and the totals.
 func writeTable(w io.Writer, r *Report) error {
-	s := sheet{w: w, width: unlimited}
+	s := &sheet{w: w, width: unlimited}
 	if t, fits := w.(Terminal); fits {
 		s.width = t.Width()
 	}
@@ -39,21 +39,19 @@ func writeTable(w io.Writer, r *Report) error {
 		}
 		return append(cells, fileOf(p))
 	}
-	s.table("NAMESPACE\tWORKLOAD\tNETWORKS\tVERDICT\tFINDINGS"+file, len(r.Workloads), func(i int) []string {
-		one := r.Workloads[i]
+	table(s, "NAMESPACE\tWORKLOAD\tNETWORKS\tVERDICT\tFINDINGS"+file, r.Workloads, func(one Workload) []string {
 		cells := []string{
 			cut(one.Object.Namespace), withPods(cut(short(one.Object)), one.Pods), some(locals(one)),
 			string(one.Readiness), some(worstFirst(one.Codes)),
 		}
 		return placed(cells, one.Position)
 	})
-	rest := elsewhere(r)
-	s.table("NAMESPACE\tALSO\tSEVERITY\tFINDINGS"+file, len(rest), func(i int) []string {
+	table(s, "NAMESPACE\tALSO\tSEVERITY\tFINDINGS"+file, elsewhere(r), func(one objectFindings) []string {
 		cells := []string{
-			cut(rest[i].object.Namespace), cut(short(rest[i].object)), cut(string(worst(rest[i].findings))),
-			some(worstFirst(rest[i].codes())),
+			cut(one.object.Namespace), cut(short(one.object)), cut(string(worst(one.findings))),
+			some(worstFirst(one.codes())),
 		}
-		return placed(cells, rest[i].findings[0].Position)
+		return placed(cells, one.findings[0].Position)
 	})
 	s.legend(r)
 	s.totals(r)
@@ -91,16 +89,19 @@ func (s *sheet) gap() {
 	s.began = true
 }
 
-// table writes n rows under a header, or nothing without rows.
-func (s *sheet) table(header string, n int, row func(int) []string) {
-	if n == 0 || s.err != nil {
+// printf writes a line.
+func (s *sheet) printf(format string, args ...any) { s.println(fmt.Sprintf(format, args...)) }
+
+// table writes a row for each item under a header, or nothing without items.
+func table[T any](s *sheet, header string, items []T, row func(T) []string) {
+	if len(items) == 0 || s.err != nil {
 		return
 	}
 	s.gap()
 	t := tabwriter.NewWriter(&trimmed{w: s.w}, 0, 8, columnGap, ' ', 0)
 	rows := [][]string{strings.Split(header, "\t")}
-	for i := range n {
-		cells := row(i)
+	for _, item := range items {
+		cells := row(item)
 		for i, c := range cells {
 			cells[i] = dash(Visible(c))
 		}
@@ -154,9 +155,8 @@ func (s *sheet) fitted(rows [][]string) [][]string {
 
 // legend writes what the codes mean.
 func (s *sheet) legend(r *Report) {
-	all := groups(r.Findings)
-	s.table("CODE\tCOUNT\tSEVERITY\tMEANING", len(all), func(i int) []string {
-		return []string{cut(string(all[i].Code)), fmt.Sprint(len(all[i].findings)), cut(string(all[i].Severity)), all[i].Title}
+	table(s, "CODE\tCOUNT\tSEVERITY\tMEANING", groups(r.Findings), func(g group) []string {
+		return []string{cut(string(g.Code)), fmt.Sprint(len(g.findings)), cut(string(g.Severity)), g.Title}
 	})
 }
 

@@ -27,13 +27,12 @@ func NewUpgradeStatus(plan *upgrade.Plan, state *upgrade.State, adopted *upgrade
 
 // writeUpgradeTable writes a row for each node or, beside Multus, for each namespace, and the totals.
 func writeUpgradeTable(w io.Writer, u UpgradeStatus) error {
-	s := sheet{w: w}
+	s := &sheet{w: w}
 	done, what := 0, "NODE"
 	if u.beside {
 		what = "NAMESPACE"
 	}
-	s.table("WAVE\t"+what+"\tDIRECTION\tSTEP\tDONE", len(u.Lines), func(i int) []string {
-		l := u.Lines[i]
+	table(s, "WAVE\t"+what+"\tDIRECTION\tSTEP\tDONE", u.Lines, func(l upgrade.Line) []string {
 		step := string(l.Step)
 		if l.Done == l.Of {
 			step = "done"
@@ -52,9 +51,9 @@ func writeUpgradeTable(w io.Writer, u UpgradeStatus) error {
 	}
 	s.gap()
 	if u.beside {
-		s.println(fmt.Sprintf("nadra serves %d of %s beside Multus.", done, count(len(u.Lines), "namespace")))
+		s.printf("nadra serves %d of %s beside Multus.", done, count(len(u.Lines), "namespace"))
 	} else {
-		s.println(fmt.Sprintf("nadra serves %d of %s, and %s.", done, count(len(u.Lines), "node"), count(len(u.Namespaces), "namespace")))
+		s.printf("nadra serves %d of %s, and %s.", done, count(len(u.Lines), "node"), count(len(u.Namespaces), "namespace"))
 	}
 	if u.Adopted != nil {
 		s.println(u.Adopted.Text(u.now))

@@ -85,15 +85,14 @@ func codesOf(r *snapshot.Report) []codeCount {
 
 // writeVerifyTable writes unexpected differences, what the codes mean, and the totals.
 func writeVerifyTable(w io.Writer, r *snapshot.Report) error {
-	s := sheet{w: w}
-	rows := unexpected(r)
-	s.table("NAMESPACE\tWORKLOAD\tPODS\tCODE\tSEVERITY\tDIFFERENCE", len(rows), func(i int) []string {
-		d := rows[i].first
-		return []string{cut(d.Object.Namespace), cut(workloadOf(d)), some(rows[i].names), string(d.Code), string(d.Severity), d.Message}
+	s := &sheet{w: w}
+	table(s, "NAMESPACE\tWORKLOAD\tPODS\tCODE\tSEVERITY\tDIFFERENCE", unexpected(r), func(one alike[snapshot.Difference]) []string {
+		d := one.first
+		return []string{cut(d.Object.Namespace), cut(workloadOf(d)), some(one.names), string(d.Code), string(d.Severity), d.Message}
 	})
 	codes := codesOf(r)
-	s.table("CODE\tCOUNT\tSEVERITY\tMEANING", len(codes), func(i int) []string {
-		return []string{string(codes[i].Code), fmt.Sprint(codes[i].count), string(codes[i].Severity), codes[i].Title}
+	table(s, "CODE\tCOUNT\tSEVERITY\tMEANING", codes, func(c codeCount) []string {
+		return []string{string(c.Code), fmt.Sprint(c.count), string(c.Severity), c.Title}
 	})
 	s.gap()
 	s.println(comparedWords(r))

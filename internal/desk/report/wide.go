@@ -1,7 +1,6 @@
 package report
 
 import (
-	"fmt"
 	"io"
 	"strings"
 
@@ -10,16 +9,14 @@ import (
 
 // writeWide writes what the table leaves out, too, and shortens nothing.
 func writeWide(w io.Writer, r *Report) error {
-	s := sheet{w: w}
-	s.table("NAMESPACE\tWORKLOAD\tNETWORKS\tFEATURES\tVERDICT\tFINDINGS\tPLACE", len(r.Workloads), func(i int) []string {
-		one := r.Workloads[i]
+	s := &sheet{w: w}
+	table(s, "NAMESPACE\tWORKLOAD\tNETWORKS\tFEATURES\tVERDICT\tFINDINGS\tPLACE", r.Workloads, func(one Workload) []string {
 		return []string{
 			one.Object.Namespace, withPods(short(one.Object), one.Pods), strings.Join(one.Networks, ","), strings.Join(one.Features, ","),
 			string(one.Readiness), strings.Join(worstFirst(one.Codes), ","), one.Position.String(),
 		}
 	})
-	s.table("NAMESPACE\tNETWORK\tPLUGINS\tIPAM\tPOOL\tCLASS\tVERDICT\tFINDINGS\tUSERS", len(r.Networks), func(i int) []string {
-		one := r.Networks[i]
+	table(s, "NAMESPACE\tNETWORK\tPLUGINS\tIPAM\tPOOL\tCLASS\tVERDICT\tFINDINGS\tUSERS", r.Networks, func(one Network) []string {
 		return []string{
 			one.Object.Namespace, one.Object.Name, strings.Join(one.Plugins, ","), one.IPAM, one.Pool, one.Class,
 			string(one.Readiness), strings.Join(worstFirst(one.Codes), ","), strings.Join(userNames(one), ","),
@@ -44,7 +41,7 @@ func (s *sheet) findings(all []group) {
 			s.println(Visible(f.String()))
 		}
 		if more := len(g.findings) - folded; more > 0 {
-			s.println(fmt.Sprintf("%s: and %d more (-o json)", cut(string(g.Code)), more))
+			s.printf("%s: and %d more (-o json)", cut(string(g.Code)), more)
 		}
 	}
 }

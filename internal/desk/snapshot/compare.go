@@ -56,7 +56,7 @@ func (c *comparison) pods() {
 		if c.counts(m.was, m.now) {
 			c.summary.Pods++
 			c.result(m.was)
-			comparePod(c, m.was, m.now)
+			newPodPair(c, m.was, m.now).compare()
 		}
 	}
 	for _, pod := range p.missing {

@@ -8,17 +8,11 @@ import (
 // defaultNetworkName stands for the default network in messages.
 const defaultNetworkName = "the default network"
 
-// defaultRouteComparison compares default routes as the pods request them, or else as
-// network-status reports them.
-type defaultRouteComparison struct {
-	pair *podPair
-	*podDifferences
-}
-
-// compare reports whether it recorded a difference of the default route itself.
-func (c *defaultRouteComparison) compare() (reported bool) {
+// defaultRoute compares default routes as the pods request them, or else as
+// network-status reports them. It reports whether it recorded a difference of the default route itself.
+func (c *podPair) defaultRoute() (reported bool) {
 	both := defaultEntry(c.was) != nil && defaultEntry(c.now) != nil
-	was, now := c.route(c.was, both), c.route(c.now, both)
+	was, now := c.defaultRouteOf(c.was, both), c.defaultRouteOf(c.now, both)
 	if was != now {
 		c.changed(DefaultRoute, nil, "the default route", was, now)
 		return true
@@ -27,13 +21,13 @@ func (c *defaultRouteComparison) compare() (reported bool) {
 	return false
 }
 
-// route describes the interfaces through which a pod's default routes leave. It leaves
+// defaultRouteOf describes the interfaces through which a pod's default routes leave. It leaves
 // out the gateway of the default network, which depends on the node.
-func (c *defaultRouteComparison) route(p *Pod, withDefault bool) string {
+func (c *podPair) defaultRouteOf(p *Pod, withDefault bool) string {
 	var out []string
 	for _, n := range attached(p) {
 		if n.Requested != nil && n.Requested.DefaultRoute != nil {
-			out = append(out, fmt.Sprintf("%s via %s", c.pair.oldName(p, n.Name), strings.Join(*n.Requested.DefaultRoute, ",")))
+			out = append(out, fmt.Sprintf("%s via %s", c.oldName(p, n.Name), strings.Join(*n.Requested.DefaultRoute, ",")))
 		}
 	}
 	if len(out) > 0 {
@@ -44,7 +38,7 @@ func (c *defaultRouteComparison) route(p *Pod, withDefault bool) string {
 		switch {
 		case len(n.Gateways) == 0:
 		case !n.Default:
-			out = append(out, fmt.Sprintf("%s via %s", c.pair.oldName(p, n.Name), strings.Join(n.Gateways, ",")))
+			out = append(out, fmt.Sprintf("%s via %s", c.oldName(p, n.Name), strings.Join(n.Gateways, ",")))
 		case withDefault:
 			out = append(out, defaultNetworkName)
 		}

@@ -9,8 +9,7 @@ import (
 
 // interfaceComparison compares an interface with its successor.
 type interfaceComparison struct {
-	pair *podPair
-	*podDifferences
+	*podPair
 	was, now *Interface
 }
 
@@ -20,7 +19,7 @@ func (c *interfaceComparison) compare() {
 		c.add(CheckFailed, c.was, "", c.now.Problem, "%s fails its CHECK: %s", c.was.label(), c.now.Problem)
 	}
 	c.mac()
-	if was, now := c.mtu(c.pair.was, c.was), c.mtu(c.pair.now, c.now); was != 0 && now != 0 {
+	if was, now := c.mtu(c.podPair.was, c.was), c.mtu(c.podPair.now, c.now); was != 0 && now != 0 {
 		c.changed(MTUOther, c.was, "the MTU of "+c.was.label(), strconv.Itoa(was), strconv.Itoa(now))
 	}
 	c.addresses()
@@ -31,7 +30,7 @@ func (c *interfaceComparison) compare() {
 // mtu returns the MTU that the node observed, if both nodes did, or else the one in
 // network-status, which only newer plugins report.
 func (c *interfaceComparison) mtu(p *Pod, n *Interface) int {
-	if c.pair.observed() {
+	if c.observed() {
 		if l := p.Observed.link(n.Name); l != nil {
 			return l.MTU
 		}
@@ -41,7 +40,7 @@ func (c *interfaceComparison) mtu(p *Pod, n *Interface) int {
 
 // mac compares MAC addresses.
 func (c *interfaceComparison) mac() {
-	was, now := macOf(c.pair.was, c.was), macOf(c.pair.now, c.now)
+	was, now := macOf(c.podPair.was, c.was), macOf(c.podPair.now, c.now)
 	if was == "" || now == "" || was == now {
 		return
 	}
@@ -70,7 +69,7 @@ func (c *interfaceComparison) requestedMAC() string {
 	if c.was.Requested != nil && c.was.Requested.MAC != "" {
 		return c.was.Requested.MAC
 	}
-	if n := c.pair.wasIn.network(c.was.Network); n != nil {
+	if n := c.comparison.was.network(c.was.Network); n != nil {
 		return n.MAC
 	}
 	return ""
@@ -134,7 +133,7 @@ func (c *interfaceComparison) requestedAddresses() []netip.Addr {
 	if c.was.Requested != nil {
 		texts = append(texts, c.was.Requested.IPs...)
 	}
-	if n := c.pair.wasIn.network(c.was.Network); n != nil {
+	if n := c.comparison.was.network(c.was.Network); n != nil {
 		texts = append(texts, n.Static...)
 	}
 	return addressesOf(texts)
@@ -147,7 +146,7 @@ func (c *interfaceComparison) subnets() []netip.Prefix {
 		snapshot *Snapshot
 		pod      *Pod
 		of       *Interface
-	}{{c.pair.wasIn, c.pair.was, c.was}, {c.pair.nowIn, c.pair.now, c.now}} {
+	}{{c.comparison.was, c.podPair.was, c.was}, {c.comparison.now, c.podPair.now, c.now}} {
 		if n := side.snapshot.network(side.of.Network); n != nil {
 			texts = append(texts, n.Subnets...)
 		}

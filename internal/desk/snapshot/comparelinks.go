@@ -11,28 +11,27 @@ import (
 	"github.com/nadra-dev/nadra/internal/probe"
 )
 
-// compareObserved compares what the nodes observed of two pods. routeReported is true if a
+// observations compares what the nodes observed of two pods. routeReported is true if a
 // difference of the default route is recorded already.
-func compareObserved(pair *podPair, d *podDifferences, routeReported bool) {
-	was, now := pair.was.Observed, pair.now.Observed
+func (c *podPair) observations(routeReported bool) {
+	was, now := c.was.Observed, c.now.Observed
 	switch {
-	case was == nil && len(pair.wasIn.Nodes) > 0 && now != nil:
-		d.add(NotCompared, nil, "", "", "its node could not be inspected for the snapshot%s", nodeErrors(pair.wasIn, pair.was.Node))
-	case was != nil && now == nil && len(pair.nowIn.Nodes) > 0:
-		d.add(NotCompared, nil, "", "", "its node could not be inspected now%s", nodeErrors(pair.nowIn, pair.now.Node))
+	case was == nil && len(c.comparison.was.Nodes) > 0 && now != nil:
+		c.add(NotCompared, nil, "", "", "its node could not be inspected for the snapshot%s", nodeErrors(c.comparison.was, c.was.Node))
+	case was != nil && now == nil && len(c.comparison.now.Nodes) > 0:
+		c.add(NotCompared, nil, "", "", "its node could not be inspected now%s", nodeErrors(c.comparison.now, c.now.Node))
 	}
-	if !pair.observed() {
+	if !c.observed() {
 		return
 	}
 	for _, message := range now.Errors {
 		if !slices.Contains(was.Errors, message) {
-			d.add(NotCompared, nil, "", "", "its node could not read everything: %s", message)
+			c.add(NotCompared, nil, "", "", "its node could not read everything: %s", message)
 		}
 	}
-	c := &linkComparison{pair: pair, podDifferences: d}
 	missing := c.links()
 	if len(now.Errors) == 0 {
-		newRoutingComparison(pair, d, missing, routeReported).compare()
+		newRoutingComparison(c, missing, routeReported).compare()
 	}
 	c.sysctls()
 	c.functions()
@@ -48,24 +47,17 @@ func nodeErrors(s *Snapshot, node string) string {
 	return ""
 }
 
-// linkComparison compares interfaces, sysctls and virtual functions as nodes observed
-// them.
-type linkComparison struct {
-	pair *podPair
-	*podDifferences
-}
-
 // links compares the interfaces in the pod. It returns the names of interfaces of the
 // first pod that are missing now, including those whose network is missing.
-func (c *linkComparison) links() (missing []string) {
-	for _, n := range c.pair.removed {
+func (c *podPair) links() (missing []string) {
+	for _, n := range c.removed {
 		missing = append(missing, n.Name)
 	}
 	known := map[string]bool{}
 	for i := range c.was.Observed.Links {
 		was := &c.was.Observed.Links[i]
-		n := c.pair.attachment(was.Name)
-		name := c.pair.newName(was.Name)
+		n := c.attachment(was.Name)
+		name := c.newName(was.Name)
 		known[name] = true
 		now := c.now.Observed.link(name)
 		switch {
@@ -85,11 +77,11 @@ func (c *linkComparison) links() (missing []string) {
 }
 
 // link compares an interface with its successor.
-func (c *linkComparison) link(n *Interface, was, now *probe.Link) {
+func (c *podPair) link(n *Interface, was, now *probe.Link) {
 	c.changed(LinkKind, n, "the kind of "+was.Name, was.Kind, now.Kind)
 	c.changed(LinkKind, n, "the mode of "+was.Name, was.Mode, now.Mode)
 	c.changed(LinkKind, n, "the VLAN of "+was.Name, strconv.Itoa(was.VLAN), strconv.Itoa(now.VLAN))
-	c.changed(LinkKind, n, "the master of "+was.Name, c.pair.newName(was.Master), now.Master)
+	c.changed(LinkKind, n, "the master of "+was.Name, c.newName(was.Master), now.Master)
 	if was.Up && !now.Up || was.Running && !now.Running {
 		c.changed(LinkDown, n, "the state of "+was.Name, linkState(was), linkState(now))
 	}
@@ -131,20 +123,20 @@ func prefixLengths(l *probe.Link) []string {
 }
 
 // sysctls compares the sysctls of the pod, and of interfaces that still exist.
-func (c *linkComparison) sysctls() {
-	tuned := slices.ContainsFunc(c.was.Interfaces, func(n Interface) bool { return c.pair.tunes(n.Network) })
+func (c *podPair) sysctls() {
+	tuned := slices.ContainsFunc(c.was.Interfaces, func(n Interface) bool { return c.tunes(n.Network) })
 	c.sysctlsOf(nil, tuned, "", c.was.Observed.Sysctls, c.now.Observed.Sysctls)
 	for i := range c.was.Observed.Links {
 		was := &c.was.Observed.Links[i]
-		if now := c.now.Observed.link(c.pair.newName(was.Name)); now != nil {
-			n := c.pair.attachment(was.Name)
-			c.sysctlsOf(n, c.pair.tunes(n.Network), " of "+was.Name, was.Sysctls, now.Sysctls)
+		if now := c.now.Observed.link(c.newName(was.Name)); now != nil {
+			n := c.attachment(was.Name)
+			c.sysctlsOf(n, c.tunes(n.Network), " of "+was.Name, was.Sysctls, now.Sysctls)
 		}
 	}
 }
 
 // sysctlsOf compares the sysctls that both kernels have.
-func (c *linkComparison) sysctlsOf(n *Interface, tuned bool, of string, was, now map[string]string) {
+func (c *podPair) sysctlsOf(n *Interface, tuned bool, of string, was, now map[string]string) {
 	code := SysctlOther
 	if tuned {
 		code = SysctlTuned
@@ -158,9 +150,9 @@ func (c *linkComparison) sysctlsOf(n *Interface, tuned bool, of string, was, now
 
 // functions compares the settings of the pod's virtual functions: of interfaces that
 // correspond, and of all others as a whole.
-func (c *linkComparison) functions() {
+func (c *podPair) functions() {
 	was, now := functionsByAddress(c.was.Observed.VFs), functionsByAddress(c.now.Observed.VFs)
-	for _, p := range c.pair.interfaces {
+	for _, p := range c.interfaces {
 		a, b := functionOf(c.was, p.was), functionOf(c.now, p.now)
 		wasVF, hadVF := was[a]
 		nowVF, hasVF := now[b]

@@ -8,62 +8,47 @@ import (
 	"strings"
 )
 
-// podDifferences records the differences between a pod and its successor.
-type podDifferences struct {
-	comparison *comparison
-	was, now   *Pod
-}
-
 // add records a difference of the pod, or of an interface of it unless n is nil.
-func (d *podDifferences) add(code Code, n *Interface, was, now, format string, args ...any) {
-	out := differenceOf(d.was, fmt.Sprintf(format, args...))
+func (c *podPair) add(code Code, n *Interface, was, now, format string, args ...any) {
+	out := differenceOf(c.was, fmt.Sprintf(format, args...))
 	out.Was, out.Now = was, now
-	if d.now.Name != d.was.Name {
-		out.NowPod = d.now.Name
+	if c.now.Name != c.was.Name {
+		out.NowPod = c.now.Name
 	}
-	if d.now.Node != d.was.Node {
-		out.NowNode = d.now.Node
+	if c.now.Node != c.was.Node {
+		out.NowNode = c.now.Node
 	}
 	if n != nil {
 		out.Interface, out.Network = n.Name, n.Network
 	}
-	d.comparison.add(code, out)
+	c.comparison.add(code, out)
 }
 
 // changed records a difference if two values differ, with both in its message.
-func (d *podDifferences) changed(code Code, n *Interface, what, was, now string) {
+func (c *podPair) changed(code Code, n *Interface, what, was, now string) {
 	if was != now {
-		d.add(code, n, was, now, "%s was %s, and is %s", what, cmp.Or(was, "absent"), cmp.Or(now, "absent"))
+		c.add(code, n, was, now, "%s was %s, and is %s", what, cmp.Or(was, "absent"), cmp.Or(now, "absent"))
 	}
 }
 
-// comparePod compares a pod with its successor.
-func comparePod(c *comparison, was, now *Pod) {
-	pair := newPodPair(c.was, c.now, was, now)
-	d := &podDifferences{comparison: c, was: was, now: now}
-	p := podComparison{pair, d}
-	p.pod()
-	p.networks()
-	p.system()
-	p.order()
-	p.defaultNetwork()
-	for _, i := range pair.interfaces {
-		c.summary.Interfaces++
-		(&interfaceComparison{pair, d, i.was, i.now}).compare()
+// compare compares the pods in every respect.
+func (c *podPair) compare() {
+	c.pod()
+	c.networks()
+	c.system()
+	c.order()
+	c.defaultNetwork()
+	for _, i := range c.interfaces {
+		c.comparison.summary.Interfaces++
+		(&interfaceComparison{c, i.was, i.now}).compare()
 	}
-	routeReported := (&defaultRouteComparison{pair, d}).compare()
-	(&variableComparison{d}).compare(pair)
-	compareObserved(pair, d, routeReported)
-}
-
-// podComparison compares pods as the cluster reports them: identity and networks.
-type podComparison struct {
-	pair *podPair
-	*podDifferences
+	routeReported := c.defaultRoute()
+	c.variables()
+	c.observations(routeReported)
 }
 
 // pod compares identity, node and host network.
-func (c podComparison) pod() {
+func (c *podPair) pod() {
 	was, now := c.was, c.now
 	if was.UID != now.UID {
 		c.add(PodRecreated, nil, was.UID, now.UID, "it was recreated")
@@ -73,16 +58,16 @@ func (c podComparison) pod() {
 }
 
 // networks finds networks that the pod lost, got, or requests and lacks.
-func (c podComparison) networks() {
-	for _, n := range c.pair.removed {
+func (c *podPair) networks() {
+	for _, n := range c.removed {
 		c.add(NetworkMissing, n, n.label(), "", "it had %s%s", n.label(), c.why(n.Network))
 	}
-	for _, n := range c.pair.added {
+	for _, n := range c.added {
 		c.add(NetworkAdded, n, "", n.label(), "it has %s, and did not have it before", n.label())
 	}
 	for _, l := range c.now.Lacking {
 		same := func(o Lack) bool { return o.Network == l.Network }
-		if slices.ContainsFunc(c.was.Lacking, same) || slices.ContainsFunc(c.pair.removed, func(n *Interface) bool { return n.Network == l.Network }) {
+		if slices.ContainsFunc(c.was.Lacking, same) || slices.ContainsFunc(c.removed, func(n *Interface) bool { return n.Network == l.Network }) {
 			continue
 		}
 		n := &Interface{Network: l.Network, Name: l.Interface}
@@ -91,7 +76,7 @@ func (c podComparison) networks() {
 }
 
 // why explains why the pod lacks a network, as far as that is known.
-func (c podComparison) why(network string) string {
+func (c *podPair) why(network string) string {
 	for _, l := range c.now.Lacking {
 		if l.Network == network {
 			return fmt.Sprintf(", and lacks it now: %s: %s", l.State, cmp.Or(l.Reason, "no reason is known"))
@@ -101,8 +86,8 @@ func (c podComparison) why(network string) string {
 }
 
 // system records once that another system attaches the pod's networks.
-func (c podComparison) system() {
-	for _, p := range c.pair.interfaces {
+func (c *podPair) system() {
+	for _, p := range c.interfaces {
 		if p.was.By != "" && p.now.By != "" && p.was.By != p.now.By {
 			c.add(SystemOther, nil, string(p.was.By), string(p.now.By), "%s attached its networks, now %s does", p.was.By, p.now.By)
 			return
@@ -111,16 +96,16 @@ func (c podComparison) system() {
 }
 
 // order compares the names and the order of interfaces.
-func (c podComparison) order() {
+func (c *podPair) order() {
 	index := func(p interfacePair) int {
 		return slices.IndexFunc(c.now.Interfaces, func(n Interface) bool { return n.Network == p.now.Network && n.Name == p.now.Name })
 	}
-	for _, p := range c.pair.interfaces {
+	for _, p := range c.interfaces {
 		if p.was.Name != p.now.Name {
 			c.add(Renamed, p.was, p.was.Name, p.now.Name, "%s is %s now", p.was.label(), cmp.Or(p.now.Name, "without a name"))
 		}
 	}
-	if !slices.IsSortedFunc(c.pair.interfaces, func(a, b interfacePair) int { return index(a) - index(b) }) {
+	if !slices.IsSortedFunc(c.interfaces, func(a, b interfacePair) int { return index(a) - index(b) }) {
 		was, now := listed(attached(c.was)), listed(attached(c.now))
 		c.add(OrderOther, nil, was, now, "the networks were %s, and are %s", was, now)
 	}
@@ -128,7 +113,7 @@ func (c podComparison) order() {
 
 // defaultNetwork compares name and interface of the default network. Its addresses are
 // different in each pod.
-func (c podComparison) defaultNetwork() {
+func (c *podPair) defaultNetwork() {
 	was, now := defaultEntry(c.was), defaultEntry(c.now)
 	if was == nil {
 		return

@@ -20,8 +20,7 @@ const (
 // routingComparison compares routes and rules. It leaves out whatever follows from an
 // address, because addresses are compared by themselves.
 type routingComparison struct {
-	pair *podPair
-	*podDifferences
+	*podPair
 	// missing are the interfaces that are recorded as missing.
 	missing []string
 	// routeReported is true if a difference of the default route is recorded already.
@@ -31,7 +30,7 @@ type routingComparison struct {
 	wasOwn, nowOwn map[string]string
 }
 
-func newRoutingComparison(pair *podPair, d *podDifferences, missing []string, routeReported bool) *routingComparison {
+func newRoutingComparison(pair *podPair, missing []string, routeReported bool) *routingComparison {
 	own := func(p *Pod) map[string]string {
 		out := map[string]string{}
 		for _, l := range p.Observed.Links {
@@ -43,7 +42,7 @@ func newRoutingComparison(pair *podPair, d *podDifferences, missing []string, ro
 		return out
 	}
 	return &routingComparison{
-		pair: pair, podDifferences: d, missing: missing, routeReported: routeReported, wasOwn: own(pair.was), nowOwn: own(pair.now),
+		podPair: pair, missing: missing, routeReported: routeReported, wasOwn: own(pair.was), nowOwn: own(pair.now),
 	}
 }
 
@@ -137,12 +136,12 @@ func (c *routingComparison) route(p *Pod, r probe.Route, own map[string]string) 
 			words = append(words, word+" "+value)
 		}
 	}
-	name := c.pair.oldName(p, r.Interface)
+	name := c.oldName(p, r.Interface)
 	add("via", r.Via)
 	add("dev", name)
 	add("src", addressName(own, r.Source))
 	for _, hop := range r.Hops {
-		add("nexthop", strings.TrimSpace(fmt.Sprintf("%s dev %s weight %d", hop.Via, c.pair.oldName(p, hop.Interface), hop.Weight)))
+		add("nexthop", strings.TrimSpace(fmt.Sprintf("%s dev %s weight %d", hop.Via, c.oldName(p, hop.Interface), hop.Weight)))
 	}
 	if r.Table != tableMain {
 		add("table", fmt.Sprint(r.Table))
@@ -153,7 +152,7 @@ func (c *routingComparison) route(p *Pod, r probe.Route, own map[string]string) 
 	if r.MTU != 0 {
 		add("mtu", fmt.Sprint(r.MTU))
 	}
-	return line{text: strings.Join(words, " "), isDefault: r.To == "default" && r.Table == tableMain, of: c.pair.attachment(name), through: name}
+	return line{text: strings.Join(words, " "), isDefault: r.To == "default" && r.Table == tableMain, of: c.attachment(name), through: name}
 }
 
 func family(ipv6 bool) string {
@@ -181,7 +180,7 @@ func (c *routingComparison) rules(p *Pod, own map[string]string) []line {
 			words = append(words, "from "+cmp.Or(r.From, "all"))
 		}
 		for _, part := range []struct{ word, value string }{
-			{"to", r.To}, {"iif", c.pair.oldName(p, r.In)}, {"oif", c.pair.oldName(p, r.Out)},
+			{"to", r.To}, {"iif", c.oldName(p, r.In)}, {"oif", c.oldName(p, r.Out)},
 		} {
 			if part.value != "" {
 				words = append(words, part.word+" "+part.value)

@@ -5,14 +5,11 @@ import (
 	"strings"
 )
 
-// variableComparison compares environment variables about networks and devices.
-type variableComparison struct{ *podDifferences }
-
-// compare compares the variables of the containers' processes if both nodes observed
-// them, and otherwise the variables that the cluster's objects determine.
-func (c *variableComparison) compare(pair *podPair) {
+// variables compares environment variables about networks and devices: those of the containers' processes if both
+// nodes observed them, and otherwise those that the cluster's objects determine.
+func (c *podPair) variables() {
 	was, now := c.was.Env, c.now.Env
-	if pair.observed() {
+	if c.observed() {
 		was, now = c.was.Observed.Env, c.now.Observed.Env
 	}
 	values := map[Variable]string{} // by variable without its value
@@ -38,7 +35,7 @@ func inContainer(name string) string {
 }
 
 // variable compares two values of a variable.
-func (c *variableComparison) variable(was Variable, now string) {
+func (c *podPair) variable(was Variable, now string) {
 	isList, isInfo := isDevices(was.Name), strings.HasSuffix(was.Name, infoSuffix) && strings.HasPrefix(was.Name, "PCIDEVICE_")
 	what := was.Name + inContainer(was.Container)
 	switch {

@@ -41,8 +41,8 @@ type NodeObservation struct {
 	Err  error
 }
 
-// AddParent records the controller of a ReplicaSet or a Job.
-func (in *Input) AddParent(kind string, o metav1.Object) {
+// addParent records the controller of a ReplicaSet or a Job.
+func (in *Input) addParent(kind string, o metav1.Object) {
 	owner := metav1.GetControllerOf(o)
 	if owner == nil {
 		return
@@ -122,7 +122,7 @@ func (in *Input) addObject(kind string, raw json.RawMessage) error {
 		if err != nil {
 			return err
 		}
-		in.AddParent(o.Kind, o)
+		in.addParent(o.Kind, o)
 		return nil
 	case "ResourceClaim.resource.k8s.io":
 		return addTo(&in.Claims, raw)

@@ -14,8 +14,8 @@ import (
 // the static pod.
 const configHash = "kubernetes.io/config.hash"
 
-// ProbeUID returns the UID by which the kubelet knows a pod.
-func ProbeUID(pod *corev1.Pod) string {
+// probeUID returns the UID by which the kubelet knows a pod.
+func probeUID(pod *corev1.Pod) string {
 	return cmp.Or(pod.Annotations[configHash], string(pod.UID))
 }
 
@@ -43,7 +43,7 @@ func (in *Input) addObserved(s *Snapshot) {
 		if pods == nil || object == nil {
 			continue
 		}
-		uid := ProbeUID(object)
+		uid := probeUID(object)
 		for j := range pods.Pods {
 			if pods.Pods[j].UID == uid {
 				p.Observed = observedOf(&pods.Pods[j], p, object, pods.VFs)

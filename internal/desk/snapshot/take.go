@@ -11,7 +11,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/nadra-dev/nadra/internal/desk/inspect"
@@ -73,13 +72,13 @@ func (c Cluster) progress(activity string) {
 // to, snapshot derives them from names.
 func (c Cluster) readParents(ctx context.Context, in *Input) error {
 	sets, jobs := c.Kube.AppsV1().ReplicaSets(c.Namespace), c.Kube.BatchV1().Jobs(c.Namespace)
-	_, err := kube.EachReadable(ctx, metav1.ListOptions{}, kube.PagesOf(sets.List),
-		func(o *appsv1.ReplicaSet) { in.AddParent("ReplicaSet", o) })
+	_, err := kube.EachReadable(ctx, kube.All, sets.List,
+		func(o *appsv1.ReplicaSet) { in.addParent("ReplicaSet", o) })
 	if err != nil {
 		return fmt.Errorf("listing replicasets: %w", err)
 	}
-	_, err = kube.EachReadable(ctx, metav1.ListOptions{}, kube.PagesOf(jobs.List),
-		func(o *batchv1.Job) { in.AddParent("Job", o) })
+	_, err = kube.EachReadable(ctx, kube.All, jobs.List,
+		func(o *batchv1.Job) { in.addParent("Job", o) })
 	if err != nil {
 		return fmt.Errorf("listing jobs: %w", err)
 	}
@@ -92,7 +91,7 @@ func (c Cluster) inspectNodes(ctx context.Context, s *Snapshot, pods []*corev1.P
 	for _, p := range pods {
 		recorded := slices.ContainsFunc(s.Pods, func(r Pod) bool { return r.Namespace == p.Namespace && r.Name == p.Name })
 		if recorded && p.Spec.NodeName != "" {
-			uids[p.Spec.NodeName] = append(uids[p.Spec.NodeName], ProbeUID(p))
+			uids[p.Spec.NodeName] = append(uids[p.Spec.NodeName], probeUID(p))
 		}
 	}
 	of := "nodes"

@@ -18,6 +18,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/nadra-dev/nadra/internal/installation"
+	"github.com/nadra-dev/nadra/internal/kube"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
 
@@ -29,7 +30,7 @@ func TestPersist(t *testing.T) {
 	for name, tt := range map[string]struct {
 		err   error
 		lasts int // calls that fail
-		dry   dryRun
+		dry   kube.DryRun
 		calls int
 		want  error
 		said  int
@@ -45,7 +46,7 @@ func TestPersist(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				calls, said := 0, 0
-				e := env{dry: tt.dry, poll: time.Second, say: func(string, ...any) { said++ }}
+				e := &run{Runner: &Runner{DryRun: tt.dry, Poll: time.Second, Say: func(string, ...any) { said++ }}}
 				err := e.persist(t.Context(), 10500*time.Millisecond, "node n1", func(context.Context) error {
 					if calls++; calls <= tt.lasts {
 						return tt.err
@@ -68,8 +69,8 @@ func TestEveryRequestOutlastsARestart(t *testing.T) {
 			w.log = "{}"
 			w.runner.GateTimeout = 10 * time.Second
 			state := NewState()
-			run := newRun(w.runner, w.plan, state)
-			if err := run.journal.save(t.Context()); err != nil {
+			run := &run{w.runner, w.plan, state}
+			if err := run.save(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			fail := 3
@@ -77,10 +78,10 @@ func TestEveryRequestOutlastsARestart(t *testing.T) {
 				fail--
 				return fail >= 0, nil, errRefused
 			})
-			if err := run.nodeMoves.step(t.Context(), "n1", ToNadra, Cordon); err != nil {
+			if err := run.nodeMoves().step(t.Context(), "n1", ToNadra, Cordon); err != nil {
 				t.Fatal(err)
 			}
-			if err := run.nodeMoves.step(t.Context(), "n1", ToNadra, Unconfigure); err != nil {
+			if err := run.nodeMoves().step(t.Context(), "n1", ToNadra, Unconfigure); err != nil {
 				t.Fatal(err)
 			}
 			if said := strings.Join(w.progress, "\n"); !strings.Contains(said, "API server") {
@@ -94,7 +95,7 @@ func TestEveryRequestOutlastsARestart(t *testing.T) {
 func TestLeaseLost(t *testing.T) {
 	w := newWorld(t)
 	state := NewState()
-	j := newRun(w.runner, w.plan, state).journal
+	j := &run{w.runner, w.plan, state}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	err := j.record(ctx, Running, func(ctx context.Context) (Phase, error) {
 		state.Nodes["n1"] = &Move{Direction: ToNadra}
@@ -115,7 +116,7 @@ func TestLeaseLost(t *testing.T) {
 // TestNotSaved checks that an interrupted run does not pretend to have saved its state.
 func TestNotSaved(t *testing.T) {
 	w := newWorld(t)
-	j := newRun(w.runner, w.plan, NewState()).journal
+	j := &run{w.runner, w.plan, NewState()}
 	ctx, cancel := context.WithCancel(t.Context())
 	err := j.record(ctx, Running, func(ctx context.Context) (Phase, error) {
 		w.PrependReactor("*", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, errRefused })
@@ -142,8 +143,7 @@ func TestLeaseUnreadable(t *testing.T) {
 // TestNoReport checks the error of a pod that has ended with its node, without a report.
 func TestNoReport(t *testing.T) {
 	w := newWorld(t)
-	run := newRun(w.runner, w.plan, NewState())
-	err := run.steps.handover.turn(t.Context(), "n1", "off")
+	err := steps{&run{w.runner, w.plan, NewState()}}.turn(t.Context(), "n1", "off")
 	if err == nil || !strings.Contains(err.Error(), "without a report") {
 		t.Errorf("the error is %v", err)
 	}
@@ -155,7 +155,7 @@ func TestVerifyNeedsTheDriver(t *testing.T) {
 	w := newWorld(t)
 	called := false
 	w.runner.Verify = func(context.Context, string) error { called = true; return nil }
-	steps := newRun(w.runner, w.plan, NewState()).steps
+	steps := steps{&run{w.runner, w.plan, NewState()}}
 	err := steps.verify(t.Context(), "n1", &Move{Direction: ToNadra})
 	if reason.Of(err) != reason.DriverNotServing || called {
 		t.Errorf("error %v, canaries ran: %t", err, called)
@@ -188,7 +188,7 @@ func TestReleaseWaitsForTheDriver(t *testing.T) {
 						}
 					})
 				}
-				steps := newRun(w.runner, w.plan, NewState()).steps
+				steps := steps{&run{w.runner, w.plan, NewState()}}
 				if err := steps.release(t.Context(), "n1", &Move{Direction: ToMultus}); err != nil {
 					t.Fatal(err)
 				}

@@ -6,23 +6,23 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
-// HasNodeOf reports whether an owner, v1alpha1.OwnerNadra or OwnerMultus, has a
+// hasNodeOf reports whether an owner, v1alpha1.OwnerNadra or OwnerMultus, has a
 // ready node besides the leaving ones.
-func (f *Facts) HasNodeOf(owner string, leaving ...string) bool {
+func (f *Facts) hasNodeOf(owner string, leaving ...string) bool {
 	return slices.ContainsFunc(f.Nodes, func(n Node) bool {
 		return n.Linux && n.Ready && n.Nadra == (owner == v1alpha1.OwnerNadra) && !slices.Contains(leaving, n.Name)
 	})
 }
 
-// Stranded returns the pods that would stay Pending if nodes moved: because the nodes
+// stranded returns the pods that would stay Pending if nodes moved: because the nodes
 // are the last of the owner that serves the pods' namespaces.
-func (f *Facts) Stranded(s *State, direction Direction, leaving ...string) []Pod {
-	if f.HasNodeOf(direction.From(), leaving...) {
+func (f *Facts) stranded(s *State, direction Direction, leaving ...string) []Pod {
+	if f.hasNodeOf(direction.From(), leaving...) {
 		return nil
 	}
 	var out []Pod
 	for _, node := range leaving {
-		for _, p := range f.Disturbed(node, direction) {
+		for _, p := range f.disturbed(node, direction) {
 			if !p.daemon() && !p.Static && f.nextOwner(s, p) == direction.From() {
 				out = append(out, p)
 			}
@@ -41,13 +41,13 @@ func (f *Facts) nextOwner(s *State, p Pod) string {
 	return v1alpha1.OwnerMultus
 }
 
-// Overdue returns the indices of waves whose nodes have all moved to nadra. Their
+// overdue returns the indices of waves whose nodes have all moved to nadra. Their
 // namespaces, if they were rolled back, must be nadra's again before more nodes move. It
 // looks at waves up to upTo, or at all waves if upTo is empty.
-func (p *Plan) Overdue(s *State, upTo string) []int {
+func (p *Plan) overdue(s *State, upTo string) []int {
 	var out []int
 	for i, w := range p.Waves {
-		if !slices.ContainsFunc(w.Nodes, func(n NodeShare) bool { return !s.Nodes[n.Name].AtNadra() }) {
+		if !slices.ContainsFunc(w.Nodes, func(n NodeShare) bool { return !s.Nodes[n.Name].atNadra() }) {
 			out = append(out, i)
 		}
 		if w.Name == upTo {

@@ -38,7 +38,7 @@ func TestStranded(t *testing.T) {
 		"the last of nadra's, and the namespace is Multus'": {Facts{Nodes: nodes(true, false), Pods: []Pod{of("a", true)}}, atMultus, ToMultus, false},
 		"another is nadra's":                                {Facts{Nodes: nodes(true, true), Pods: []Pod{of("a", true)}}, atNadra, ToMultus, false},
 	} {
-		if got := tt.facts.Stranded(tt.state, tt.direction, "a"); (len(got) > 0) != tt.want {
+		if got := tt.facts.stranded(tt.state, tt.direction, "a"); (len(got) > 0) != tt.want {
 			t.Errorf("%s: stranded pods %v, want some: %t", name, got, tt.want)
 		}
 	}
@@ -68,7 +68,7 @@ func TestOverdue(t *testing.T) {
 		for name, n := range tt.nodes {
 			s.Nodes[name] = n
 		}
-		if got := plan.Overdue(s, tt.upTo); !slices.Equal(got, tt.want) {
+		if got := plan.overdue(s, tt.upTo); !slices.Equal(got, tt.want) {
 			t.Errorf("%s: %v, want %v", name, got, tt.want)
 		}
 	}

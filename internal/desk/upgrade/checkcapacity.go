@@ -7,29 +7,22 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
-// capacity refuses moves that would leave pods without a node.
-type capacity struct {
-	dry    dryRun
-	reader *factReader
-	state  *State
-}
-
-// check refuses to move the last nodes of an owner while pods on them would come back
+// checkCapacity refuses to move the last nodes of an owner while pods on them would come back
 // as that owner's. It does not check dry rollbacks, which have not moved namespaces.
-func (c *capacity) check(ctx context.Context, direction Direction, nodes ...string) error {
-	if len(nodes) == 0 || direction == ToMultus && c.dry != "" {
+func (r *run) checkCapacity(ctx context.Context, direction Direction, nodes ...string) error {
+	if len(nodes) == 0 || direction == ToMultus && r.DryRun != "" {
 		return nil
 	}
-	f, err := c.reader.facts(ctx)
+	f, err := r.facts(ctx)
 	if err != nil {
 		return err
 	}
-	return c.checkFacts(&f, direction, nodes...)
+	return r.checkStranded(&f, direction, nodes...)
 }
 
-// checkFacts does the same with facts that were read already.
-func (c *capacity) checkFacts(f *Facts, direction Direction, nodes ...string) error {
-	stranded := f.Stranded(c.state, direction, nodes...)
+// checkStranded does the same with facts that were read already.
+func (r *run) checkStranded(f *Facts, direction Direction, nodes ...string) error {
+	stranded := f.stranded(r.state, direction, nodes...)
 	if len(stranded) == 0 {
 		return nil
 	}
@@ -45,8 +38,8 @@ func (c *capacity) checkFacts(f *Facts, direction Direction, nodes ...string) er
 }
 
 // checkMultus refuses to recreate pods for Multus while Multus serves no node.
-func (c *capacity) checkMultus(f *Facts) error {
-	if f.HasNodeOf(v1alpha1.OwnerMultus) {
+func (r *run) checkMultus(f *Facts) error {
+	if f.hasNodeOf(v1alpha1.OwnerMultus) {
 		return nil
 	}
 	return reason.Errorf(reason.NoNodeForPods, "Multus serves no node, and its pods would have none: roll back a node first, or use --all")

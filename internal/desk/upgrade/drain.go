@@ -3,7 +3,6 @@ package upgrade
 import (
 	"context"
 	"fmt"
-	"time"
 
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -12,21 +11,12 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
 
-// evictor evicts pods, and waits until they are gone.
-type evictor struct {
-	env
-	reader  *factReader
-	timeout time.Duration
-	// force also evicts pods that nothing recreates.
-	force bool
-}
-
 // evictAll evicts the pods that left returns, each once, and waits until left returns
 // none. where is for progress messages.
-func (e *evictor) evictAll(ctx context.Context, where string, left func(*Facts) []Pod) error {
+func (r *run) evictAll(ctx context.Context, where string, left func(*Facts) []Pod) error {
 	evicted := map[string]bool{}
-	return e.await(ctx, e.timeout, reason.DrainTimeout, func(ctx context.Context) (string, error) {
-		f, err := e.reader.facts(ctx)
+	return r.await(ctx, r.DrainTimeout, reason.DrainTimeout, func(ctx context.Context) (string, error) {
+		f, err := r.facts(ctx)
 		if err != nil {
 			return "", err
 		}
@@ -38,7 +28,7 @@ func (e *evictor) evictAll(ctx context.Context, where string, left func(*Facts) 
 			if evicted[p.String()] {
 				continue
 			}
-			blocked, err := e.evict(ctx, p)
+			blocked, err := r.evict(ctx, p)
 			if err != nil {
 				return "", err
 			}
@@ -47,7 +37,7 @@ func (e *evictor) evictAll(ctx context.Context, where string, left func(*Facts) 
 				continue
 			}
 			evicted[p.String()] = true
-			e.say("%s: evicted pod %s", where, p)
+			r.Say("%s: evicted pod %s", where, p)
 		}
 		return missing, nil
 	})
@@ -55,16 +45,16 @@ func (e *evictor) evictAll(ctx context.Context, where string, left func(*Facts) 
 
 // evict evicts a pod. If a PodDisruptionBudget blocks the eviction, it returns its
 // message.
-func (e *evictor) evict(ctx context.Context, p Pod) (blocked string, err error) {
-	if p.IsBare() && !e.force {
+func (r *run) evict(ctx context.Context, p Pod) (blocked string, err error) {
+	if p.isBare() && !r.Force {
 		return "", reason.Errorf(reason.PodNotRecreated, "nothing recreates pod %s: delete it, or use --force", p)
 	}
-	options := &metav1.DeleteOptions{DryRun: e.dry.options()}
+	options := &metav1.DeleteOptions{DryRun: r.DryRun.Options()}
 	if p.UID != "" { // not its successor of the same name
 		options.Preconditions = metav1.NewUIDPreconditions(string(p.UID))
 	}
-	err = e.dry.write(func() error {
-		return e.kube.PolicyV1().Evictions(p.Namespace).Evict(ctx, &policyv1.Eviction{
+	err = r.DryRun.Write(func() error {
+		return r.Kube.PolicyV1().Evictions(p.Namespace).Evict(ctx, &policyv1.Eviction{
 			ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name}, DeleteOptions: options,
 		})
 	})

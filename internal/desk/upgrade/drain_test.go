@@ -33,7 +33,7 @@ func TestDrainOfPodsThatNobodyMisses(t *testing.T) {
 			tt.change(p)
 			w := newWorld(t, claimed(p)...)
 			w.runner.DrainTimeout = 10 * time.Second
-			err := newRun(w.runner, w.plan, NewState()).steps.drain(t.Context(), "n1", &Move{Direction: ToMultus})
+			err := steps{&run{w.runner, w.plan, NewState()}}.drain(t.Context(), "n1", &Move{Direction: ToMultus})
 			if tt.refused != (reason.Of(err) == reason.PodNotRecreated) || !tt.refused && (err != nil || !slices.Equal(w.evicted, []string{"p"})) {
 				t.Errorf("error %v, evicted %q", err, w.evicted)
 			}

@@ -94,8 +94,8 @@ type Pod struct {
 // String returns namespace/name.
 func (p Pod) String() string { return p.Namespace + "/" + p.Name }
 
-// IsBare reports whether an eviction would end the pod for good, and somebody would miss it.
-func (p Pod) IsBare() bool { return p.Workload.Kind == "" && !p.Static && !p.Disposable }
+// isBare reports whether an eviction would end the pod for good, and somebody would miss it.
+func (p Pod) isBare() bool { return p.Workload.Kind == "" && !p.Static && !p.Disposable }
 
 // daemon reports whether a DaemonSet created the pod for its node.
 func (p Pod) daemon() bool { return p.Workload.Kind == "DaemonSet" }
@@ -134,18 +134,18 @@ type Stay struct {
 
 // Multus is an installation of Multus.
 type Multus struct {
-	Namespace, DaemonSet string
+	MultusRef
 	// ManagedBy names the manager that would revert a change of the DaemonSet;
 	// empty if none is known.
 	ManagedBy string
 }
 
 // podsOn returns the pods of a node whose networks Multus attached.
-func (f *Facts) podsOn(node string) []Pod { return f.Disturbed(node, ToNadra) }
+func (f *Facts) podsOn(node string) []Pod { return f.disturbed(node, ToNadra) }
 
-// Disturbed returns the pods that the move of a node concerns: those whose networks its
+// disturbed returns the pods that the move of a node concerns: those whose networks its
 // present owner attached. nadra adopts those of Multus; its own, by claims, are evicted.
-func (f *Facts) Disturbed(node string, direction Direction) []Pod {
+func (f *Facts) disturbed(node string, direction Direction) []Pod {
 	var out []Pod
 	for _, p := range f.Pods {
 		if p.Node == node && p.Nadra == (direction == ToMultus) {
@@ -155,9 +155,9 @@ func (f *Facts) Disturbed(node string, direction Direction) []Pod {
 	return out
 }
 
-// ReadyOf counts the ready pods of the workloads of some pods, on any node. It leaves
+// readyOf counts the ready pods of the workloads of some pods, on any node. It leaves
 // out workloads whose pods do not come back: bare pods and jobs.
-func (f *Facts) ReadyOf(pods []Pod) []WorkloadPods {
+func (f *Facts) readyOf(pods []Pod) []WorkloadPods {
 	var out []WorkloadPods
 	for _, w := range countBy(pods) {
 		if w.Kind == "Pod" || w.Kind == "Job" || w.Kind == "CronJob" {

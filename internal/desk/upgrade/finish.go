@@ -17,7 +17,7 @@ func Needs(f Facts, configured map[string][]string) []translate.Finding {
 	var out []translate.Finding
 	for _, n := range f.Nodes {
 		if n.Linux && !n.Nadra {
-			out = append(out, problem(CodeNodeOfMultus, blocker, ref("Node", "", n.Name), "Multus serves it", "Plan and run the upgrade for it, or remove it from the cluster."))
+			out = append(out, problem(codeNodeOfMultus, blocker, ref("Node", "", n.Name), "Multus serves it", "Plan and run the upgrade for it, or remove it from the cluster."))
 		}
 	}
 	for _, p := range f.Pods {
@@ -28,7 +28,7 @@ func Needs(f Facts, configured map[string][]string) []translate.Finding {
 	for _, node := range slices.Sorted(maps.Keys(configured)) {
 		if files := configured[node]; len(files) > 0 {
 			out = append(out, problem(
-				CodeConfigured, blocker, ref("Node", "", node), "its container runtime has Multus' configuration: "+strings.Join(files, ", "),
+				codeConfigured, blocker, ref("Node", "", node), "its container runtime has Multus' configuration: "+strings.Join(files, ", "),
 				"Move it away: run kubectl nadra upgrade rollback --node "+node+" and kubectl nadra upgrade run, or change how the node is managed.",
 			))
 		}
@@ -41,12 +41,12 @@ func Needs(f Facts, configured map[string][]string) []translate.Finding {
 	}
 	for _, ns := range slices.Sorted(maps.Keys(f.Owners)) {
 		if f.Owners[ns] == v1alpha1.OwnerMultus {
-			out = append(out, problem(CodePinned, blocker, ref("Namespace", "", ns), "its label leaves it to Multus", "Remove the label nadra.dev/owner."))
+			out = append(out, problem(codePinned, blocker, ref("Namespace", "", ns), "its label leaves it to Multus", "Remove the label nadra.dev/owner."))
 		}
 	}
 	for _, s := range f.Stays {
 		out = append(out, problem(
-			CodeStays, blocker, s.Workload.ref(), fmt.Sprintf("nadra cannot serve it (%s)", cmp.Or(strings.Join(s.Codes, ", "), "see scan")),
+			codeStays, blocker, s.Workload.ref(), fmt.Sprintf("nadra cannot serve it (%s)", cmp.Or(strings.Join(s.Codes, ", "), "see scan")),
 			"Correct what blocks it: kubectl nadra explain "+firstOf(s.Codes)+".",
 		))
 	}

@@ -16,10 +16,10 @@ var awayFromNadra = corev1.NodeSelectorRequirement{
 	Key: v1alpha1.OwnerLabel, Operator: corev1.NodeSelectorOpNotIn, Values: []string{v1alpha1.OwnerNadra},
 }
 
-// KeepOff changes a DaemonSet of Multus so that its pods leave nadra's nodes. The
+// keepOff changes a DaemonSet of Multus so that its pods leave nadra's nodes. The
 // pods on other nodes stay: they are replaced only when they are deleted. It returns
 // the DaemonSet's original settings, and reports whether it changed them.
-func KeepOff(d *appsv1.DaemonSet) (was MultusState, changed bool, err error) {
+func keepOff(d *appsv1.DaemonSet) (was MultusState, changed bool, err error) {
 	spec := &d.Spec.Template.Spec
 	if was.Affinity, err = asJSON(spec.Affinity); err == nil {
 		was.UpdateStrategy, err = asJSON(&d.Spec.UpdateStrategy)

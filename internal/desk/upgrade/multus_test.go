@@ -35,7 +35,7 @@ func TestKeepOffAndRestore(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, original := daemonSet(t, test.before), daemonSet(t, test.before)
-			was, changed, err := KeepOff(d)
+			was, changed, err := keepOff(d)
 			if err != nil || !changed {
 				t.Fatalf("changed %v, %v", changed, err)
 			}
@@ -44,7 +44,7 @@ func TestKeepOffAndRestore(t *testing.T) {
 			if diff := cmp.Diff(text(t, want), text(t, d)); diff != "" {
 				t.Errorf("kept off (-want +got):\n%s", diff)
 			}
-			if _, again, err := KeepOff(d); err != nil || again {
+			if _, again, err := keepOff(d); err != nil || again {
 				t.Errorf("a second time: changed %v, %v", again, err)
 			}
 			if changed, err := Restore(d, was); err != nil || !changed {

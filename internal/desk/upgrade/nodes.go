@@ -21,22 +21,19 @@ var moving = corev1.Taint{Key: "nadra.dev/moving", Effect: corev1.TaintEffectNoS
 // isMoving reports whether a taint is moving.
 func isMoving(t corev1.Taint) bool { return t.Key == moving.Key }
 
-// nodes reads and changes Node objects.
-type nodes struct{ env }
-
-// change updates a node, and retries if another client, such as its kubelet, wrote it
+// changeNode updates a node, and retries if another client, such as its kubelet, wrote it
 // in between.
-func (n *nodes) change(ctx context.Context, name string, do func(*corev1.Node) error) error {
+func (r *run) changeNode(ctx context.Context, name string, do func(*corev1.Node) error) error {
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		node, err := n.kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+		node, err := r.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return readError(err)
 		}
 		if err := do(node); err != nil {
 			return err
 		}
-		return n.dry.write(func() error {
-			if _, err := n.kube.CoreV1().Nodes().Update(ctx, node, metav1.UpdateOptions{DryRun: n.dry.options()}); err != nil {
+		return r.DryRun.Write(func() error {
+			if _, err := r.Kube.CoreV1().Nodes().Update(ctx, node, metav1.UpdateOptions{DryRun: r.DryRun.Options()}); err != nil {
 				return fmt.Errorf("writing it: %w", err)
 			}
 			return nil
@@ -45,15 +42,15 @@ func (n *nodes) change(ctx context.Context, name string, do func(*corev1.Node) e
 }
 
 // present returns the nodes that the cluster still has.
-func (n *nodes) present(ctx context.Context, names []string) ([]string, error) {
+func (r *run) present(ctx context.Context, names []string) ([]string, error) {
 	var out []string
 	for _, name := range names {
-		_, err := n.kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+		_, err := r.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 		switch {
 		case err == nil:
 			out = append(out, name)
 		case apierrors.IsNotFound(err):
-			n.say("node %s is gone", name)
+			r.Say("node %s is gone", name)
 		default:
 			return nil, &GateError{"node " + name, readError(err)}
 		}
@@ -61,10 +58,10 @@ func (n *nodes) present(ctx context.Context, names []string) ([]string, error) {
 	return out, nil
 }
 
-// label labels a node with its owner; an empty owner removes the label.
-func (n *nodes) label(ctx context.Context, name, owner string) error {
-	return n.dry.write(func() error {
-		_, err := n.kube.CoreV1().Nodes().Patch(ctx, name, mergePatch, ownerPatch(owner), metav1.PatchOptions{DryRun: n.dry.options()})
+// labelNode labels a node with its owner; an empty owner removes the label.
+func (r *run) labelNode(ctx context.Context, name, owner string) error {
+	return r.DryRun.Write(func() error {
+		_, err := r.Kube.CoreV1().Nodes().Patch(ctx, name, mergePatch, ownerPatch(owner), metav1.PatchOptions{DryRun: r.DryRun.Options()})
 		if err != nil {
 			return fmt.Errorf("labelling it: %w", err)
 		}

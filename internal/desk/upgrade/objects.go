@@ -52,7 +52,7 @@ func (o *Objects) Facts(domainLabel string, multus []MultusRef) Facts {
 	f.Pods = o.pods()
 	f.Budgets = o.budgets(f.Pods)
 	for _, ref := range multus {
-		f.Multus = append(f.Multus, Multus{Namespace: ref.Namespace, DaemonSet: ref.DaemonSet, ManagedBy: o.managerOf(ref)})
+		f.Multus = append(f.Multus, Multus{ref, o.managerOf(ref)})
 	}
 	f.readInstallation(o)
 	if f.BesideMultus = f.BesideMultus || o.BesideMultus; f.BesideMultus {

@@ -117,7 +117,7 @@ func TestWhoServesPods(t *testing.T) {
 	}}).Facts("", nil)
 	got := map[string]bool{}
 	for _, p := range facts.Pods {
-		got[p.Name] = p.ServedByNadra()
+		got[p.Name] = p.servedByNadra()
 	}
 	if diff := cmp.Diff(map[string]bool{"claimless": true, "gpu": true, "multus": false, "renamed": true}, got); diff != "" {
 		t.Errorf("pods that nadra serves (-want +got):\n%s", diff)
@@ -153,7 +153,7 @@ func TestFacts(t *testing.T) {
 			{Workload: Workload{"CronJob", "ran", "nightly"}},
 		},
 		Owners: map[string]string{"core": "nadra"}, DefaultOwner: "multus",
-		Multus:    []Multus{{Namespace: "kube-system", DaemonSet: "kube-multus-ds", ManagedBy: "Argo CD"}},
+		Multus:    []Multus{{MultusRef: MultusRef{"kube-system", "kube-multus-ds"}, ManagedBy: "Argo CD"}},
 		Installed: true, Labelled: true,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -229,8 +229,8 @@ func (p *Plan) Movers(waves ...Wave) []string {
 	return out
 }
 
-// WaveOf returns the index of a node's wave, -1 if no wave has the node.
-func (p *Plan) WaveOf(node string) int {
+// waveOf returns the index of a node's wave, -1 if no wave has the node.
+func (p *Plan) waveOf(node string) int {
 	return slices.IndexFunc(p.Waves, func(w Wave) bool {
 		return slices.ContainsFunc(w.Nodes, func(n NodeShare) bool { return n.Name == node })
 	})

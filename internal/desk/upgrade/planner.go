@@ -30,7 +30,7 @@ func NewPlan(f Facts, o Options) *Plan {
 	p := planner{Facts: f, Options: o}
 	out := &Plan{APIVersion: APIVersion, Kind: PlanKind, Source: f.Source, BesideMultus: f.BesideMultus, Multus: []MultusRef{}, Waves: []Wave{}}
 	for _, m := range f.Multus {
-		out.Multus = append(out.Multus, MultusRef{Namespace: m.Namespace, DaemonSet: m.DaemonSet})
+		out.Multus = append(out.Multus, m.MultusRef)
 	}
 	for _, s := range f.Stays {
 		out.Stays = append(out.Stays, StayingWorkload{Workload: s.Workload, Codes: s.Codes})

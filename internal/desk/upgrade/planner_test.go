@@ -30,7 +30,7 @@ func pods(namespace, deployment, node string, n int) []Pod {
 func healthy(nodes []Node, running ...[]Pod) Facts {
 	return Facts{
 		Nodes: nodes, Pods: slices.Concat(running...), DefaultOwner: "multus", Owners: map[string]string{},
-		Installed: true, Labelled: true, Multus: []Multus{{Namespace: "kube-system", DaemonSet: "kube-multus-ds"}},
+		Installed: true, Labelled: true, Multus: []Multus{{MultusRef: MultusRef{"kube-system", "kube-multus-ds"}}},
 	}
 }
 

@@ -10,27 +10,27 @@ import (
 
 // The codes of findings.
 const (
-	CodeDoctor       = "NADRA-301"
+	codeDoctor       = "NADRA-301"
 	CodeMultus       = "NADRA-302"
-	CodeManaged      = "NADRA-303"
-	CodeStays        = "NADRA-304"
-	CodeNowhere      = "NADRA-305"
-	CodeStatic       = "NADRA-307"
-	CodeNotSet       = "NADRA-312"
-	CodeNothing      = "NADRA-313"
-	CodeNodeLeft     = "NADRA-314"
-	CodeWaitsBudget  = "NADRA-315"
-	CodePinned       = "NADRA-316"
-	CodeNodeOfMultus = "NADRA-317"
+	codeManaged      = "NADRA-303"
+	codeStays        = "NADRA-304"
+	codeNowhere      = "NADRA-305"
+	codeStatic       = "NADRA-307"
+	codeNotSet       = "NADRA-312"
+	codeNothing      = "NADRA-313"
+	codeNodeLeft     = "NADRA-314"
+	codeWaitsBudget  = "NADRA-315"
+	codePinned       = "NADRA-316"
+	codeNodeOfMultus = "NADRA-317"
 	CodePodOfMultus  = "NADRA-318"
-	CodeConfigured   = "NADRA-319"
+	codeConfigured   = "NADRA-319"
 	CodeDefault      = "NADRA-320"
-	CodeNotAdopted   = "NADRA-321"
-	CodeLater        = "NADRA-322"
-	CodeNoRollout    = "NADRA-323"
-	CodeRolloutPDB   = "NADRA-324"
-	CodeBlind        = "NADRA-325"
-	CodeOtherMode    = "NADRA-326"
+	codeNotAdopted   = "NADRA-321"
+	codeLater        = "NADRA-322"
+	codeNoRollout    = "NADRA-323"
+	codeRolloutPDB   = "NADRA-324"
+	codeBlind        = "NADRA-325"
+	codeOtherMode    = "NADRA-326"
 )
 
 // problem returns a finding. Its severity may be milder than its rule's.
@@ -53,10 +53,10 @@ func ref(kind, namespace, name string) translate.ObjectRef {
 func (p *planner) problems(movers []Node, left []LeftNode) []translate.Finding {
 	out := append(p.readiness(), p.installation()...)
 	if len(movers) == 0 {
-		out = append(out, problem(CodeNothing, blocker, noObject, "no node is left to move", "Nothing needs to be done, unless --exclude leaves out too many nodes."))
+		out = append(out, problem(codeNothing, blocker, noObject, "no node is left to move", "Nothing needs to be done, unless --exclude leaves out too many nodes."))
 	}
 	for _, l := range left {
-		out = append(out, problem(CodeNodeLeft, info, ref("Node", "", l.Name), "it stays with Multus: "+l.Why, "To move it, plan again."))
+		out = append(out, problem(codeNodeLeft, info, ref("Node", "", l.Name), "it stays with Multus: "+l.Why, "To move it, plan again."))
 	}
 	return append(out, p.staying(movers)...)
 }
@@ -65,7 +65,7 @@ func (p *planner) problems(movers []Node, left []LeftNode) []translate.Finding {
 func (p *planner) readiness() []translate.Finding {
 	var out []translate.Finding
 	for _, what := range p.Doctor {
-		out = append(out, problem(CodeDoctor, blocker, noObject, what, "Run kubectl nadra doctor, and follow its remedy."))
+		out = append(out, problem(codeDoctor, blocker, noObject, what, "Run kubectl nadra doctor, and follow its remedy."))
 	}
 	return out
 }
@@ -73,7 +73,7 @@ func (p *planner) readiness() []translate.Finding {
 // notInstalled returns the problem that nadra must be installed first, by an overlay of manifests.
 func notInstalled(overlay string) translate.Finding {
 	return problem(
-		CodeNotSet, blocker, noObject, "nadra's driver and controller are not installed",
+		codeNotSet, blocker, noObject, "nadra's driver and controller are not installed",
 		"Install them: kubectl apply -k manifests/"+overlay+". This changes nothing for any pod.",
 	)
 }
@@ -85,7 +85,7 @@ func (p *planner) installation() []translate.Finding {
 		out = append(out, notInstalled("drop-in"))
 	} else if !p.Labelled {
 		out = append(out, problem(
-			CodeNotSet, blocker, noObject, "nadra's driver serves all nodes, including those that Multus serves",
+			codeNotSet, blocker, noObject, "nadra's driver serves all nodes, including those that Multus serves",
 			"Run it with --owned-nodes=labelled, as manifests/drop-in does.",
 		))
 	}
@@ -98,7 +98,7 @@ func (p *planner) installation() []translate.Finding {
 	for _, m := range p.Multus {
 		if m.ManagedBy != "" {
 			out = append(out, problem(
-				CodeManaged, warning, ref("DaemonSet", m.Namespace, m.DaemonSet), m.ManagedBy+" manages it, and may revert the change that keeps it off nadra's nodes",
+				codeManaged, warning, ref("DaemonSet", m.Namespace, m.DaemonSet), m.ManagedBy+" manages it, and may revert the change that keeps it off nadra's nodes",
 				"Have "+m.ManagedBy+" set the node affinity nadra.dev/owner NotIn [nadra] and updateStrategy OnDelete, or pause it for the upgrade.",
 			))
 		}
@@ -113,18 +113,18 @@ func (p *planner) staying(movers []Node) []translate.Finding {
 	for _, n := range movers {
 		leaving = append(leaving, n.Name)
 	}
-	hasNode := p.HasNodeOf(v1alpha1.OwnerMultus, leaving...)
+	hasNode := p.hasNodeOf(v1alpha1.OwnerMultus, leaving...)
 	for _, ns := range p.namespaces() {
 		switch {
 		case p.Owners[ns] != v1alpha1.OwnerMultus:
 		case hasNode:
 			out = append(out, problem(
-				CodePinned, info, ref("Namespace", "", ns), "its label leaves it to Multus",
+				codePinned, info, ref("Namespace", "", ns), "its label leaves it to Multus",
 				"To move it, remove the label nadra.dev/owner, and plan again.",
 			))
 		default:
 			out = append(out, problem(
-				CodeNowhere, blocker, ref("Namespace", "", ns), "its label leaves it to Multus, and no node stays with Multus",
+				codeNowhere, blocker, ref("Namespace", "", ns), "its label leaves it to Multus, and no node stays with Multus",
 				"Keep a node for it with --exclude, or remove its label nadra.dev/owner.",
 			))
 		}
@@ -133,14 +133,14 @@ func (p *planner) staying(movers []Node) []translate.Finding {
 		codes := strings.Join(s.Codes, ", ")
 		if !hasNode {
 			out = append(out, problem(
-				CodeNowhere, blocker, s.Workload.ref(), "it stays with Multus ("+codes+"), and no node does",
+				codeNowhere, blocker, s.Workload.ref(), "it stays with Multus ("+codes+"), and no node does",
 				"Keep a node for it with --exclude, or correct the finding: kubectl nadra explain "+firstOf(s.Codes)+".",
 			))
 			continue
 		}
 		if !s.Pinned {
 			out = append(out, problem(
-				CodeStays, warning, s.Workload.ref(), "it stays with Multus ("+codes+"), and its whole namespace with it",
+				codeStays, warning, s.Workload.ref(), "it stays with Multus ("+codes+"), and its whole namespace with it",
 				"Label its pod template nadra.dev/owner=multus, and plan again: the rest of the namespace then moves.",
 			))
 		}
@@ -164,10 +164,10 @@ func Check(plan *Plan, f Facts) []translate.Finding {
 	}
 	p := planner{Facts: f, Options: Options{DomainLabel: plan.DomainLabel}}
 	for _, n := range f.Nodes {
-		if plan.WaveOf(n.Name) < 0 {
+		if plan.waveOf(n.Name) < 0 {
 			p.Exclude = append(p.Exclude, n.Name)
 		}
 	}
 	movers, left := p.divide()
-	return slices.DeleteFunc(p.problems(movers, left), func(one translate.Finding) bool { return one.Code == CodeNothing })
+	return slices.DeleteFunc(p.problems(movers, left), func(one translate.Finding) bool { return one.Code == codeNothing })
 }

@@ -67,19 +67,13 @@ func (c Cluster) Objects(ctx context.Context) (*Objects, error) {
 // all returns a function that appends all objects of a kind to a list, page by page.
 func all[T any, L runtime.Object](list func(context.Context, metav1.ListOptions) (L, error), to *[]T) func(context.Context) error {
 	return func(ctx context.Context) error {
-		return kube.EachItem(ctx, metav1.ListOptions{}, kube.PagesOf(list), func(item *T) { *to = append(*to, *item) })
+		return kube.EachItem(ctx, kube.All, list, kube.Into(to))
 	}
 }
 
-// factReader reads the facts that a run needs.
-type factReader struct {
-	kube kubernetes.Interface
-	plan *Plan
-}
-
 // facts reads the present facts of the cluster.
-func (r *factReader) facts(ctx context.Context) (Facts, error) {
-	objects, err := Cluster{Kube: r.kube, BesideMultus: r.plan.BesideMultus}.Objects(ctx)
+func (r *run) facts(ctx context.Context) (Facts, error) {
+	objects, err := Cluster{Kube: r.Kube, BesideMultus: r.plan.BesideMultus}.Objects(ctx)
 	if err != nil {
 		return Facts{}, err
 	}

@@ -18,7 +18,7 @@ import (
 type Removal struct {
 	Cluster
 	// DryRun is a Runner's.
-	DryRun string
+	DryRun kube.DryRun
 	// Say reports progress.
 	Say func(format string, args ...any)
 }
@@ -67,7 +67,7 @@ func (r Removal) daemonSet(ctx context.Context, d *appsv1.DaemonSet) error {
 // rights deletes the bindings whose only subject is the service account, and the roles
 // that no other binding refers to.
 func (r Removal) rights(ctx context.Context, namespace, account string) error {
-	bindings, err := kube.AllItems[rbacv1.ClusterRoleBinding](ctx, metav1.ListOptions{}, kube.PagesOf(r.Kube.RbacV1().ClusterRoleBindings().List))
+	bindings, err := kube.AllItems[rbacv1.ClusterRoleBinding](ctx, kube.All, r.Kube.RbacV1().ClusterRoleBindings().List)
 	if err != nil {
 		return fmt.Errorf("listing ClusterRoleBindings: %w", err)
 	}
@@ -107,15 +107,11 @@ func (r Removal) delete(ctx context.Context, kind, namespace, name string, do fu
 	if namespace != "" {
 		object = kind + " " + namespace + "/" + name
 	}
-	var options metav1.DeleteOptions
 	outcome := "is deleted"
 	if r.DryRun != "" {
-		outcome, options.DryRun = "would be deleted", []string{metav1.DryRunAll}
+		outcome = "would be deleted"
 	}
-	var err error
-	if r.DryRun != "client" {
-		err = do(ctx, name, options)
-	}
+	err := r.DryRun.Write(func() error { return do(ctx, name, metav1.DeleteOptions{DryRun: r.DryRun.Options()}) })
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil

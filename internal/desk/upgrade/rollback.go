@@ -15,18 +15,11 @@ import (
 )
 
 // rollback gives targets back to Multus.
-type rollback struct {
-	*run
-	workloads *workloads
-}
-
-func newRollback(r *run) *rollback {
-	return &rollback{run: r, workloads: &workloads{env: r.env, reader: r.reader, gate: r.gate}}
-}
+type rollback struct{ *run }
 
 // do rolls a target back, and records it.
-func (r *rollback) do(ctx context.Context, target string) error {
-	f, err := r.reader.facts(ctx)
+func (r rollback) do(ctx context.Context, target string) error {
+	f, err := r.facts(ctx)
 	if err != nil {
 		return err
 	}
@@ -36,7 +29,7 @@ func (r *rollback) do(ctx context.Context, target string) error {
 	kind, name, _ := strings.Cut(target, "/")
 	workload := func(ctx context.Context, name string) error {
 		namespace, name, _ := strings.Cut(name, "/")
-		return r.workloads.giveBack(ctx, Workload{Kind: kind, Namespace: namespace, Name: name})
+		return r.workload(ctx, Workload{Kind: kind, Namespace: namespace, Name: name})
 	}
 	do := map[string]func(context.Context, string) error{
 		"node": r.node, "namespace": r.namespace, "DaemonSet": workload, "Deployment": workload, "StatefulSet": workload, "all": r.all,
@@ -48,12 +41,12 @@ func (r *rollback) do(ctx context.Context, target string) error {
 		return &GateError{strings.TrimSpace(kind + " " + name), err}
 	}
 	r.state.Target = target
-	return r.journal.record(ctx, RollingBack, func(ctx context.Context) (Phase, error) {
+	return r.record(ctx, RollingBack, func(ctx context.Context) (Phase, error) {
 		if err := do(ctx, name); err != nil {
 			return "", err
 		}
 		r.state.Target, r.state.Reason = "", target+" was rolled back"
-		r.say("%s", r.state.Reason) // without a step that was left to undo, nothing else is printed
+		r.Say("%s", r.state.Reason) // without a step that was left to undo, nothing else is printed
 		if kind == "all" {
 			return RolledBack, nil
 		}
@@ -77,7 +70,7 @@ func lasting(f Facts, target string) (string, error) {
 
 // refuse refuses targets that do not exist, and rollbacks that would leave pods without a
 // node.
-func (r *rollback) refuse(ctx context.Context, f *Facts, kind, name string) error {
+func (r rollback) refuse(ctx context.Context, f *Facts, kind, name string) error {
 	if r.plan.BesideMultus {
 		return r.refuseBeside(ctx, kind, name)
 	}
@@ -86,9 +79,9 @@ func (r *rollback) refuse(ctx context.Context, f *Facts, kind, name string) erro
 		if !slices.ContainsFunc(f.Nodes, func(n Node) bool { return n.Name == name }) {
 			return errors.New("the cluster has no such node")
 		}
-		return r.capacity.checkFacts(f, ToMultus, name)
+		return r.checkStranded(f, ToMultus, name)
 	case "namespace":
-		if _, err := r.kube.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{}); err != nil {
+		if _, err := r.Kube.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{}); err != nil {
 			return readError(err)
 		}
 	case "all":
@@ -98,16 +91,16 @@ func (r *rollback) refuse(ctx context.Context, f *Facts, kind, name string) erro
 		}
 		return nil
 	}
-	return r.capacity.checkMultus(f)
+	return r.checkMultus(f)
 }
 
 // refuseBeside refuses targets that do not exist, or that do not move beside Multus.
-func (r *rollback) refuseBeside(ctx context.Context, kind, name string) error {
+func (r rollback) refuseBeside(ctx context.Context, kind, name string) error {
 	switch kind {
 	case "node":
 		return errors.New("beside Multus no node has moved: use rollback -n NAMESPACE, or --all")
 	case "namespace":
-		if _, err := r.kube.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{}); err != nil {
+		if _, err := r.Kube.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{}); err != nil {
 			return readError(err)
 		}
 	}
@@ -115,24 +108,24 @@ func (r *rollback) refuseBeside(ctx context.Context, kind, name string) error {
 }
 
 // node moves a node to Multus. It skips a node that has left the cluster, and one that is back already.
-func (r *rollback) node(ctx context.Context, name string) error {
+func (r rollback) node(ctx context.Context, name string) error {
 	if r.state.Nodes[name].atMultus() {
 		return nil
 	}
-	names, err := r.nodes.present(ctx, []string{name})
+	names, err := r.present(ctx, []string{name})
 	if err != nil {
 		return err
 	}
-	return r.nodeMoves.walk(ctx, ToMultus, names...)
+	return r.nodeMoves().walk(ctx, ToMultus, names...)
 }
 
 // namespace gives a namespace its original label, and evicts its pods. If pods without a
 // label are nadra's by default, it labels the namespace for Multus instead.
-func (r *rollback) namespace(ctx context.Context, name string) error {
+func (r rollback) namespace(ctx context.Context, name string) error {
 	if r.plan.BesideMultus {
-		return r.namespaceMoves.walk(ctx, ToMultus, name)
+		return r.namespaceMoves().walk(ctx, ToMultus, name)
 	}
-	f, err := r.reader.facts(ctx)
+	f, err := r.facts(ctx)
 	if err != nil {
 		return err
 	}
@@ -140,7 +133,7 @@ func (r *rollback) namespace(ctx context.Context, name string) error {
 	if f.DefaultOwner == v1alpha1.OwnerNadra {
 		owner = v1alpha1.OwnerMultus
 	}
-	if err := r.namespaces.giveBack(ctx, name, owner); err != nil {
+	if err := r.giveBackNamespace(ctx, name, owner); err != nil {
 		return &GateError{"namespace " + name, err}
 	}
 	return r.evictPods(ctx, name)
@@ -148,9 +141,9 @@ func (r *rollback) namespace(ctx context.Context, name string) error {
 
 // evictPods evicts the pods of a namespace that nadra serves; they come back as Multus'.
 // It leaves out pods of DaemonSets, whose nodes decide who serves them.
-func (r *rollback) evictPods(ctx context.Context, namespace string) error {
+func (r rollback) evictPods(ctx context.Context, namespace string) error {
 	where := "namespace " + namespace
-	err := r.evictor.evictAll(ctx, where, func(f *Facts) []Pod {
+	err := r.evictAll(ctx, where, func(f *Facts) []Pod {
 		return slices.DeleteFunc(slices.Clone(f.Pods), func(p Pod) bool {
 			return p.Namespace != namespace || !p.Nadra || p.Workload.Kind == "DaemonSet"
 		})
@@ -163,17 +156,17 @@ func (r *rollback) evictPods(ctx context.Context, namespace string) error {
 
 // all gives back namespaces first, so that evicted pods come back as Multus', then nodes,
 // in reverse order of the plan, and last restores the DaemonSets.
-func (r *rollback) all(ctx context.Context, _ string) error {
+func (r rollback) all(ctx context.Context, _ string) error {
 	if r.plan.BesideMultus {
 		return r.allNamespaces(ctx)
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.state.Namespaces)) {
-		if err := r.namespaces.giveBack(ctx, name, r.state.Namespaces[name].Owner); err != nil {
+		if err := r.giveBackNamespace(ctx, name, r.state.Namespaces[name].Owner); err != nil {
 			return &GateError{"namespace " + name, err}
 		}
 	}
 	names := r.state.backwards(r.plan)
-	if err := r.capacity.check(ctx, ToMultus, names...); err != nil {
+	if err := r.checkCapacity(ctx, ToMultus, names...); err != nil {
 		return &GateError{"all", err}
 	}
 	for _, name := range names {
@@ -181,13 +174,13 @@ func (r *rollback) all(ctx context.Context, _ string) error {
 			return err
 		}
 	}
-	return r.persist(ctx, r.gate, "all", r.daemonSets.restore)
+	return r.persist(ctx, r.GateTimeout, "all", r.restoreMultus)
 }
 
 // allNamespaces gives back all namespaces that have begun to move, the last one first.
-func (r *rollback) allNamespaces(ctx context.Context) error {
+func (r rollback) allNamespaces(ctx context.Context) error {
 	for _, name := range r.state.backwards(r.plan) {
-		if err := r.namespaceMoves.walk(ctx, ToMultus, name); err != nil {
+		if err := r.namespaceMoves().walk(ctx, ToMultus, name); err != nil {
 			return err
 		}
 	}

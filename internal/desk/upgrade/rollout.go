@@ -81,8 +81,8 @@ func (f *Facts) controller(w Workload) *Controller {
 	return &f.Controllers[i]
 }
 
-// ServedByNadra reports whether nadra attached the pod's networks.
-func (p Pod) ServedByNadra() bool { return p.Nadra || p.Unclaimed }
+// servedByNadra reports whether nadra attached the pod's networks.
+func (p Pod) servedByNadra() bool { return p.Nadra || p.Unclaimed }
 
 // Rollouts returns the workloads of a namespace that a rollout restarts so that the pods change their owner, and
 // the workloads and pods that nothing restarts. It leaves out pods that stay: static ones, those of workloads
@@ -95,7 +95,7 @@ func (f *Facts) Rollouts(namespace string, direction Direction, stays []Workload
 		if w.Kind == "" {
 			w = Workload{Kind: "Pod", Namespace: p.Namespace, Name: p.Name}
 		}
-		if p.Namespace != namespace || p.ServedByNadra() == (direction == ToNadra) || p.Static || p.Disposable || p.Pinned || p.OnlyDefault || slices.Contains(stays, w) {
+		if p.Namespace != namespace || p.servedByNadra() == (direction == ToNadra) || p.Static || p.Disposable || p.Pinned || p.OnlyDefault || slices.Contains(stays, w) {
 			continue
 		}
 		if c := f.controller(p.Workload); c != nil && c.Held == "" {
@@ -108,10 +108,10 @@ func (f *Facts) Rollouts(namespace string, direction Direction, stays []Workload
 	return out
 }
 
-// Unchanged returns a pod of a workload that its rollout has not changed to the new owner yet.
-func (f *Facts) Unchanged(w Workload, direction Direction) (Pod, bool) {
+// unchanged returns a pod of a workload that its rollout has not changed to the new owner yet.
+func (f *Facts) unchanged(w Workload, direction Direction) (Pod, bool) {
 	i := slices.IndexFunc(f.Pods, func(p Pod) bool {
-		return p.Workload == w && !p.Pinned && !p.OnlyDefault && p.ServedByNadra() == (direction == ToMultus)
+		return p.Workload == w && !p.Pinned && !p.OnlyDefault && p.servedByNadra() == (direction == ToMultus)
 	})
 	if i < 0 {
 		return Pod{}, false
@@ -119,8 +119,8 @@ func (f *Facts) Unchanged(w Workload, direction Direction) (Pod, bool) {
 	return f.Pods[i], true
 }
 
-// Staying returns the workloads of a plan that stay with Multus.
-func (p *Plan) Staying() []Workload {
+// staying returns the workloads of a plan that stay with Multus.
+func (p *Plan) staying() []Workload {
 	var out []Workload
 	for _, s := range p.Stays {
 		out = append(out, s.Workload)

@@ -17,7 +17,7 @@ import (
 // besideFacts returns the facts of a cluster in which Multus stays on the nodes: n pods in each namespace, of a
 // Deployment.
 func besideFacts(namespaces map[string]int) Facts {
-	f := Facts{DefaultOwner: "multus", Owners: map[string]string{}, Installed: true, BesideMultus: true, Multus: []Multus{{Namespace: "kube-system", DaemonSet: "multus"}}}
+	f := Facts{DefaultOwner: "multus", Owners: map[string]string{}, Installed: true, BesideMultus: true, Multus: []Multus{{MultusRef: MultusRef{"kube-system", "multus"}}}}
 	for ns, n := range namespaces {
 		w := Workload{"Deployment", ns, "web"}
 		f.Pods = append(f.Pods, pods(ns, "web", "n1", n)...)
@@ -158,15 +158,15 @@ func TestPlanOfTheOtherMode(t *testing.T) {
 		t.Errorf("the same mode: %+v", got)
 	}
 	f.BesideMultus = false
-	if got := Check(plan, f); len(got) != 1 || got[0].Code != CodeOtherMode || got[0].Severity != translate.Blocker {
+	if got := Check(plan, f); len(got) != 1 || got[0].Code != codeOtherMode || got[0].Severity != translate.Blocker {
 		t.Errorf("nodes move now: %+v", got)
 	}
 	f.BesideMultus = true
-	if got := Check(&Plan{Waves: []Wave{{Name: "w", Nodes: []NodeShare{{Name: "n"}}}}}, f); len(got) != 1 || got[0].Code != CodeOtherMode {
+	if got := Check(&Plan{Waves: []Wave{{Name: "w", Nodes: []NodeShare{{Name: "n"}}}}}, f); len(got) != 1 || got[0].Code != codeOtherMode {
 		t.Errorf("namespaces move now: %+v", got)
 	}
 	f.Stays = []Stay{{Workload: Workload{"Deployment", "a", "vm"}, Codes: []string{"NADRA-029"}}}
-	if got := Check(plan, f); !slices.ContainsFunc(got, func(p translate.Finding) bool { return p.Code == CodeStays && p.Severity == translate.Blocker }) {
+	if got := Check(plan, f); !slices.ContainsFunc(got, func(p translate.Finding) bool { return p.Code == codeStays && p.Severity == translate.Blocker }) {
 		t.Errorf("a new workload holds the namespace back: %+v", got)
 	}
 }
@@ -227,7 +227,7 @@ func TestRolloutLines(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := ParseState(text)
+	again, err := parseState(text)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,8 +14,8 @@ import (
 // namespace, each other up to MaxUnavailable, those with few pods first.
 func (p *planner) planRollouts(out *Plan) {
 	var shares []NamespaceShare
-	for _, ns := range p.rolling(out.Staying()) {
-		shares = append(shares, p.Rollouts(ns, ToNadra, out.Staying()))
+	for _, ns := range p.rolling(out.staying()) {
+		shares = append(shares, p.Rollouts(ns, ToNadra, out.staying()))
 	}
 	slices.SortStableFunc(shares, func(a, b NamespaceShare) int {
 		return cmp.Or(cmp.Compare(p.rank(a.Name), p.rank(b.Name)), cmp.Compare(a.pods(), b.pods()), strings.Compare(a.Name, b.Name))
@@ -88,10 +88,10 @@ func (p *planner) rolloutProblems(shares []NamespaceShare) []translate.Finding {
 		out = append(out, notInstalled("beside-multus"))
 	}
 	if len(shares) == 0 {
-		out = append(out, problem(CodeNothing, blocker, noObject, "no namespace is left to move", "Nothing needs to be done, unless --exclude leaves out too many namespaces."))
+		out = append(out, problem(codeNothing, blocker, noObject, "no namespace is left to move", "Nothing needs to be done, unless --exclude leaves out too many namespaces."))
 	}
 	for _, b := range p.Blind {
-		out = append(out, problem(CodeBlind, warning, b.Object, b.Message, b.Fix))
+		out = append(out, problem(codeBlind, warning, b.Object, b.Message, b.Fix))
 	}
 	out = append(out, p.leftNamespaces()...)
 	for _, s := range shares {
@@ -107,19 +107,19 @@ func (p *planner) leftNamespaces() []translate.Finding {
 		held := p.heldBack(ns)
 		switch {
 		case p.Owners[ns] == v1alpha1.OwnerMultus:
-			out = append(out, problem(CodePinned, info, ref("Namespace", "", ns), "its label leaves it to Multus", "To move it, remove the label nadra.dev/owner, and plan again."))
+			out = append(out, problem(codePinned, info, ref("Namespace", "", ns), "its label leaves it to Multus", "To move it, remove the label nadra.dev/owner, and plan again."))
 		case slices.Contains(p.Exclude, ns):
-			out = append(out, problem(CodePinned, info, ref("Namespace", "", ns), "it stays with Multus: it is excluded", "To move it, plan again."))
+			out = append(out, problem(codePinned, info, ref("Namespace", "", ns), "it stays with Multus: it is excluded", "To move it, plan again."))
 		case held.Kind != "":
 			out = append(out, problem(
-				CodeStays, warning, held.ref(), "it stays with Multus, and its whole namespace with it, because the webhook would refuse its pods there",
+				codeStays, warning, held.ref(), "it stays with Multus, and its whole namespace with it, because the webhook would refuse its pods there",
 				"Label its pod template nadra.dev/owner=multus, and plan again: the rest of the namespace then moves.",
 			))
 		}
 	}
 	for _, pod := range p.Pods {
 		if pod.Static {
-			out = append(out, problem(CodeStatic, info, ref("Pod", pod.Namespace, pod.Name), "it is a static pod, whose networks Multus attaches in any namespace", "Nothing needs to be done."))
+			out = append(out, problem(codeStatic, info, ref("Pod", pod.Namespace, pod.Name), "it is a static pod, whose networks Multus attaches in any namespace", "Nothing needs to be done."))
 		}
 	}
 	return out
@@ -131,13 +131,13 @@ func (p *planner) ofRollout(s NamespaceShare) []translate.Finding {
 	for _, w := range s.Later {
 		if c := p.controller(w.Workload); c != nil {
 			out = append(out, problem(
-				CodeNoRollout, warning, w.Workload.ref(), c.Held+", so its rollout restarts none of its "+count(w.Pods, "pod"),
+				codeNoRollout, warning, w.Workload.ref(), c.Held+", so its rollout restarts none of its "+count(w.Pods, "pod"),
 				"Change that for the move, or delete its pods when the namespace is nadra's: they come back as nadra's.",
 			))
 			continue
 		}
 		out = append(out, problem(
-			CodeLater, info, w.Workload.ref(), "nothing restarts its "+count(w.Pods, "pod")+": nadra serves it from its next start on",
+			codeLater, info, w.Workload.ref(), "nothing restarts its "+count(w.Pods, "pod")+": nadra serves it from its next start on",
 			"Nothing needs to be done, unless its networks are to be nadra's now: then recreate it.",
 		))
 	}
@@ -159,12 +159,12 @@ func (p *planner) ofBudget(b Budget, s NamespaceShare) []translate.Finding {
 		case c == nil || !protects:
 		case b.Allowed == 0 && b.Healthy < b.Expected:
 			return []translate.Finding{problem(
-				CodeWaitsBudget, warning, object, fmt.Sprintf("%d of %d required pods are healthy before the rollout of %s", b.Healthy, b.Expected, w.Workload),
+				codeWaitsBudget, warning, object, fmt.Sprintf("%d of %d required pods are healthy before the rollout of %s", b.Healthy, b.Expected, w.Workload),
 				"Repair its workload first.",
 			)}
 		case c.Down > b.Allowed:
 			return []translate.Finding{problem(
-				CodeRolloutPDB, warning, object, fmt.Sprintf("the rollout of %s takes down up to %s at once, and the budget allows %d", w.Workload, count(int(c.Down), "pod"), b.Allowed),
+				codeRolloutPDB, warning, object, fmt.Sprintf("the rollout of %s takes down up to %s at once, and the budget allows %d", w.Workload, count(int(c.Down), "pod"), b.Allowed),
 				"Lower maxUnavailable of the workload's update strategy if the budget must hold.",
 			)}
 		}
@@ -180,13 +180,13 @@ func checkRollouts(plan *Plan, f Facts) []translate.Finding {
 		if plan.BesideMultus {
 			what = "the plan moves namespaces beside Multus, and nadra's programs do not run with --beside-multus"
 		}
-		return []translate.Finding{problem(CodeOtherMode, blocker, noObject, what, "Plan again: kubectl nadra upgrade plan.")}
+		return []translate.Finding{problem(codeOtherMode, blocker, noObject, what, "Plan again: kubectl nadra upgrade plan.")}
 	}
 	p := planner{Facts: f}
 	var shares []NamespaceShare
 	for _, w := range plan.Waves {
 		for _, ns := range w.Namespaces {
-			shares = append(shares, f.Rollouts(ns, ToNadra, plan.Staying()))
+			shares = append(shares, f.Rollouts(ns, ToNadra, plan.staying()))
 		}
 	}
 	return append(p.rolloutProblems(shares), p.contradicted(shares)...)
@@ -198,7 +198,7 @@ func (p *planner) contradicted(shares []NamespaceShare) []translate.Finding {
 	for _, s := range shares {
 		if held := p.heldBack(s.Name); held.Kind != "" {
 			out = append(out, problem(
-				CodeStays, blocker, ref("Namespace", "", s.Name), "the webhook would refuse pods of "+held.String()+" in it",
+				codeStays, blocker, ref("Namespace", "", s.Name), "the webhook would refuse pods of "+held.String()+" in it",
 				"Label its pod template nadra.dev/owner=multus, or remove the namespace from the plan.",
 			))
 		}

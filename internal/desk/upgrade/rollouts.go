@@ -4,94 +4,52 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
-// rollouts moves namespaces beside Multus: it labels a namespace, and restarts its workloads.
-type rollouts struct {
-	env
-	plan       *Plan
-	reader     *factReader
-	journal    *journal
-	namespaces *namespaces
-	// gate limits the wait for each rollout.
-	gate time.Duration
-	// canaries tests the networks of a namespace; nil skips it.
-	canaries  func(ctx context.Context, namespace string) error
-	snapshots Snapshots
+// rollouts takes the steps of a namespace's move beside Multus: it labels the namespace, and restarts its workloads.
+type rollouts struct{ *run }
+
+// take returns the functions of the steps.
+func (r rollouts) take() map[Step]take {
+	return map[Step]take{Record: r.recordPods, Verify: r.verify, Label: r.label, Restart: r.restart, Compare: r.compare}
 }
 
-// remaining returns the namespaces that have not moved to nadra. It leaves out namespaces that are gone.
-func (r *rollouts) remaining(ctx context.Context, names []string) ([]string, error) {
-	var out []string
-	for _, name := range names {
-		ns, err := r.kube.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
-		switch {
-		case apierrors.IsNotFound(err):
-			r.say("namespace %s is gone", name)
-		case err != nil:
-			return nil, &GateError{"namespace " + name, readError(err)}
-		case !r.journal.state.Rollouts[name].AtNadra() || ns.Labels[v1alpha1.OwnerLabel] != v1alpha1.OwnerNadra:
-			out = append(out, name)
-		}
-	}
-	return out, nil
-}
-
-// take takes one step.
-func (r *rollouts) take(ctx context.Context, step Step, name string, state *Move) error {
-	switch step {
-	case Record:
-		return r.record(ctx, name, state)
-	case Verify:
-		return r.verify(ctx, name)
-	case Label:
-		return r.label(ctx, name, state.Direction)
-	case Restart:
-		return r.restart(ctx, name, state)
-	case Compare:
-		return r.compare(ctx, name, state)
-	}
-	return fmt.Errorf("%q is not a step of a namespace", step)
-}
-
-// record records how many pods are ready, and what they have.
-func (r *rollouts) record(ctx context.Context, name string, state *Move) error {
-	f, err := r.reader.facts(ctx)
+// recordPods records how many pods are ready, and what they have.
+func (r rollouts) recordPods(ctx context.Context, name string, m *Move) error {
+	f, err := r.facts(ctx)
 	if err != nil {
 		return err
 	}
-	share := f.Rollouts(name, state.Direction, r.plan.Staying())
-	state.Ready = nil
+	share := f.Rollouts(name, m.Direction, r.plan.staying())
+	m.Ready = nil
 	for _, w := range share.Restarts {
 		w.Pods = f.Ready(w.Workload)
-		state.Ready = append(state.Ready, w)
+		m.Ready = append(m.Ready, w)
 	}
-	if r.snapshots.Take == nil || r.dry != "" {
+	if r.Snapshots.Take == nil || r.DryRun != "" {
 		return nil
 	}
-	text, err := r.snapshots.Take(ctx, name)
+	text, err := r.Snapshots.Take(ctx, name)
 	if err == nil {
-		state.Before, err = compressed(text)
+		m.Before, err = compressed(text)
 	}
 	return err
 }
 
 // verify tests the namespace's networks by canaries of nadra, before a pod of a workload depends on them.
-func (r *rollouts) verify(ctx context.Context, name string) error {
-	if r.canaries == nil || r.dry != "" {
+func (r rollouts) verify(ctx context.Context, name string, _ *Move) error {
+	if r.VerifyNamespace == nil || r.DryRun != "" {
 		return nil
 	}
-	err := r.canaries(ctx, name)
+	err := r.VerifyNamespace(ctx, name)
 	if ctx.Err() != nil {
 		return err
 	}
@@ -99,52 +57,52 @@ func (r *rollouts) verify(ctx context.Context, name string) error {
 }
 
 // label gives new pods of the namespace their owner.
-func (r *rollouts) label(ctx context.Context, name string, direction Direction) error {
-	if direction == ToNadra {
-		return r.namespaces.assign(ctx, name)
+func (r rollouts) label(ctx context.Context, name string, m *Move) error {
+	if m.Direction == ToNadra {
+		return r.assignNamespace(ctx, name)
 	}
-	f, err := r.reader.facts(ctx)
+	f, err := r.facts(ctx)
 	if err != nil {
 		return err
 	}
-	before, known := r.journal.state.Namespaces[name]
+	before, known := r.state.Namespaces[name]
 	if !known && f.Owners[name] != v1alpha1.OwnerNadra {
 		return nil // an interrupted rollback has given it back
 	}
 	if f.DefaultOwner == v1alpha1.OwnerNadra {
 		before.Owner = v1alpha1.OwnerMultus
 	}
-	return r.namespaces.giveBack(ctx, name, before.Owner)
+	return r.giveBackNamespace(ctx, name, before.Owner)
 }
 
 // restart restarts the workloads of a namespace one after the other, and waits for each: all of its pods have the
 // new owner, and as many are ready as before. It also waits for workloads that an interrupted run has restarted.
-func (r *rollouts) restart(ctx context.Context, name string, state *Move) error {
-	f, err := r.reader.facts(ctx)
+func (r rollouts) restart(ctx context.Context, name string, m *Move) error {
+	f, err := r.facts(ctx)
 	if err != nil {
 		return err
 	}
-	share := f.Rollouts(name, state.Direction, r.plan.Staying())
-	for _, w := range state.Ready { // one whose pods have all changed may not be ready yet
-		if slices.Contains(state.Restarted, w.Workload) && !slices.ContainsFunc(share.Restarts, func(s WorkloadPods) bool { return s.Workload == w.Workload }) {
+	share := f.Rollouts(name, m.Direction, r.plan.staying())
+	for _, w := range m.Ready { // one whose pods have all changed may not be ready yet
+		if slices.Contains(m.Restarted, w.Workload) && !slices.ContainsFunc(share.Restarts, func(s WorkloadPods) bool { return s.Workload == w.Workload }) {
 			share.Restarts = append(share.Restarts, w)
 		}
 	}
 	for _, w := range share.Restarts {
-		if !slices.Contains(state.Restarted, w.Workload) {
-			if err := r.journal.mayContinue(ctx); err != nil {
+		if !slices.Contains(m.Restarted, w.Workload) {
+			if err := r.mayContinue(ctx); err != nil {
 				return err
 			}
 			if err := r.rollout(ctx, w.Workload); err != nil {
 				return err
 			}
-			r.say("%s: restarted", w.Workload)
-			state.Restarted = append(state.Restarted, w.Workload)
-			if err := r.journal.save(ctx); err != nil {
+			r.Say("%s: restarted", w.Workload)
+			m.Restarted = append(m.Restarted, w.Workload)
+			if err := r.save(ctx); err != nil {
 				return err
 			}
 		}
-		if err := r.awaitRollout(ctx, w.Workload, state); err != nil {
+		if err := r.awaitRollout(ctx, w.Workload, m); err != nil {
 			return err
 		}
 	}
@@ -152,7 +110,7 @@ func (r *rollouts) restart(ctx context.Context, name string, state *Move) error 
 }
 
 // rollout restarts a workload as kubectl rollout restart does.
-func (r *rollouts) rollout(ctx context.Context, w Workload) error {
+func (r rollouts) rollout(ctx context.Context, w Workload) error {
 	err := r.patchTemplate(ctx, w, fmt.Sprintf(`{"annotations":{"kubectl.kubernetes.io/restartedAt":%q}}`, time.Now().Format(time.RFC3339)))
 	if err != nil {
 		return fmt.Errorf("restarting %s: %w", w, err)
@@ -161,64 +119,50 @@ func (r *rollouts) rollout(ctx context.Context, w Workload) error {
 }
 
 // awaitRollout waits until no pod of a workload has its former owner, and as many are ready as before.
-func (r *rollouts) awaitRollout(ctx context.Context, w Workload, state *Move) error {
-	before := 0
-	for _, b := range state.Ready {
-		if b.Workload == w {
-			before = b.Pods
+func (r rollouts) awaitRollout(ctx context.Context, w Workload, m *Move) error {
+	before := slices.DeleteFunc(slices.Clone(m.Ready), func(b WorkloadPods) bool { return b.Workload != w })
+	owner := map[Direction]string{ToNadra: "Multus", ToMultus: "nadra"}[m.Direction]
+	return r.awaitPods(ctx, before, func(f *Facts) string {
+		if p, found := f.unchanged(w, m.Direction); found {
+			return fmt.Sprintf("%s still serves pod %s of %s", owner, p, w)
 		}
-	}
-	owner := map[Direction]string{ToNadra: "Multus", ToMultus: "nadra"}[state.Direction]
-	return r.await(ctx, r.gate, reason.PodsNotReady, func(ctx context.Context) (string, error) {
-		f, err := r.reader.facts(ctx)
-		if err != nil {
-			return "", err
-		}
-		if p, found := f.Unchanged(w, state.Direction); found {
-			return fmt.Sprintf("%s still serves pod %s of %s", owner, p, w), nil
-		}
-		if now := f.Ready(w); now < before {
-			return tooFewReady(w, now, before), nil
-		}
-		return "", nil
+		return ""
 	})
 }
 
 // compare checks that no pod has lost a network.
-func (r *rollouts) compare(ctx context.Context, name string, state *Move) error {
-	if r.snapshots.Take == nil || r.dry != "" || len(state.Before) == 0 {
+func (r rollouts) compare(ctx context.Context, name string, m *Move) error {
+	if r.Snapshots.Take == nil || r.DryRun != "" || len(m.Before) == 0 {
 		return nil
 	}
-	before, err := uncompressed(state.Before)
+	before, err := uncompressed(m.Before)
 	if err != nil {
 		return err
 	}
-	now, err := r.snapshots.Take(ctx, name)
+	now, err := r.Snapshots.Take(ctx, name)
 	if err != nil {
 		return err
 	}
-	return reason.Wrap(reason.NetworksLost, r.snapshots.Compare(before, now))
+	return reason.Wrap(reason.NetworksLost, r.Snapshots.Compare(before, now))
 }
 
 // compressed compresses a snapshot, because a ConfigMap has room for a megabyte.
 func compressed(text []byte) ([]byte, error) {
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)
-	if _, err := w.Write(text); err != nil {
-		return nil, fmt.Errorf("compressing the snapshot: %w", err)
-	}
-	if err := w.Close(); err != nil {
+	_, err := w.Write(text)
+	if err = errors.Join(err, w.Close()); err != nil {
 		return nil, fmt.Errorf("compressing the snapshot: %w", err)
 	}
 	return b.Bytes(), nil
 }
 
 func uncompressed(data []byte) ([]byte, error) {
+	var text []byte
 	r, err := gzip.NewReader(bytes.NewReader(data))
-	if err != nil {
-		return nil, fmt.Errorf("reading the snapshot before the move: %w", err)
+	if err == nil {
+		text, err = io.ReadAll(r)
 	}
-	text, err := io.ReadAll(r)
 	if err != nil {
 		return nil, fmt.Errorf("reading the snapshot before the move: %w", err)
 	}

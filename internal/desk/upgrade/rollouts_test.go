@@ -142,7 +142,7 @@ func TestNamespaceMovesByRollouts(t *testing.T) {
 	}
 	moved := state.Rollouts["x"]
 	switch {
-	case state.Phase != Done || !moved.AtNadra() || len(moved.Before) > 0:
+	case state.Phase != Done || !moved.atNadra() || len(moved.Before) > 0:
 		t.Errorf("state %+v, %+v", state, moved)
 	case w.owner(t) != v1alpha1.OwnerNadra || !slices.Equal(w.restarted, []string{"db", "web"}):
 		t.Errorf("owner %q, restarted %v", w.owner(t), w.restarted)
@@ -185,7 +185,7 @@ func TestStuckRollout(t *testing.T) {
 		t.Errorf("state %+v, %+v", state, state.Rollouts["x"])
 	}
 	w.recreate(t, "web") // somebody has helped it
-	if state, err = w.run(t); err != nil || !state.Rollouts["x"].AtNadra() || !slices.Equal(w.restarted, []string{"db", "web"}) {
+	if state, err = w.run(t); err != nil || !state.Rollouts["x"].atNadra() || !slices.Equal(w.restarted, []string{"db", "web"}) {
 		t.Errorf("%v, state %+v, restarted %v", err, state.Rollouts["x"], w.restarted)
 	}
 }

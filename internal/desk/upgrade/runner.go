@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/nadra-dev/nadra/internal/kube"
 	"github.com/nadra-dev/nadra/internal/nodepod"
 )
 
@@ -38,7 +39,7 @@ type Runner struct {
 	Poll time.Duration
 	// DryRun is "server" to have the API server check all writes, or "client" to
 	// send none. A dry run does not wait, and keeps no state.
-	DryRun string
+	DryRun kube.DryRun
 	// Say reports progress.
 	Say func(format string, args ...any)
 }
@@ -68,8 +69,8 @@ var ErrPaused = errors.New("a pause was requested: continue with kubectl nadra u
 // Run carries out a plan from the point that the state records. It stops after the wave
 // upTo, unless that is empty.
 func (r *Runner) Run(ctx context.Context, plan *Plan, state *State, upTo string) error {
-	run := newRun(r, plan, state)
-	return run.journal.record(ctx, Running, func(ctx context.Context) (Phase, error) {
+	run := &run{r, plan, state}
+	return run.record(ctx, Running, func(ctx context.Context) (Phase, error) {
 		return run.waves(ctx, upTo)
 	})
 }
@@ -78,5 +79,5 @@ func (r *Runner) Run(ctx context.Context, plan *Plan, state *State, upTo string)
 // Deployment/NAMESPACE/NAME, StatefulSet/NAMESPACE/NAME, or all. If it refuses the
 // target, the state does not change.
 func (r *Runner) RollBack(ctx context.Context, plan *Plan, state *State, target string) error {
-	return newRollback(newRun(r, plan, state)).do(ctx, target)
+	return rollback{&run{r, plan, state}}.do(ctx, target)
 }

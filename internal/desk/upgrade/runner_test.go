@@ -484,7 +484,7 @@ func TestNodeIsWrittenByOthers(t *testing.T) {
 			return false, nil, nil
 		})
 		n := &Move{Direction: ToNadra}
-		if err := newRun(w.runner, w.plan, NewState()).steps.cordon(t.Context(), "n1", n); err != nil {
+		if err := (steps{&run{w.runner, w.plan, NewState()}}).cordon(t.Context(), "n1", n); err != nil {
 			t.Fatal(err)
 		}
 		if node := w.node(t); !node.Spec.Unschedulable || len(node.Spec.Taints) != 1 || n.WasCordoned {
@@ -554,7 +554,7 @@ func TestTransientErrors(t *testing.T) {
 				}
 				return false, nil, nil
 			})
-			steps := newRun(w.runner, w.plan, NewState()).steps
+			steps := steps{&run{w.runner, w.plan, NewState()}}
 			err := steps.drain(t.Context(), "n1", &Move{Direction: ToMultus})
 			if !tt.want && (err != nil || len(w.evicted) != 1) || tt.want && !apierrors.IsForbidden(err) {
 				t.Errorf("error %v, evicted %q", err, w.evicted)
@@ -565,8 +565,8 @@ func TestTransientErrors(t *testing.T) {
 
 // TestHandoverPod checks that the pod on a node sees the two directories, and no other.
 func TestHandoverPod(t *testing.T) {
-	h := &handover{confDir: "/srv/cni/net.d", kept: "/srv/nadra/multus"}
-	pod := h.pod("node-1", "off")
+	h := steps{&run{Runner: &Runner{ConfDir: "/srv/cni/net.d", Kept: "/srv/nadra/multus"}}}
+	pod := h.writingPod("node-1", "off")
 	var paths []string
 	for _, v := range pod.Spec.Volumes {
 		paths = append(paths, v.Name+" "+v.HostPath.Path)

@@ -9,8 +9,8 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
-// StateKind is the kind of State.
-const StateKind = "UpgradeState"
+// stateKind is the kind of State.
+const stateKind = "UpgradeState"
 
 // State records how far a plan has been carried out. The cluster keeps it, so that
 // any process can continue after an interruption at any point.
@@ -137,22 +137,22 @@ var namespaceSteps = map[Direction][]Step{
 	ToMultus: {Record, Label, Restart, Compare},
 }
 
-// Finished reports whether the move has completed its last step, Recover or Compare.
-func (m *Move) Finished() bool { return m != nil && (m.Step == Recover || m.Step == Compare) }
+// finished reports whether the move has completed its last step, Recover or Compare.
+func (m *Move) finished() bool { return m != nil && (m.Step == Recover || m.Step == Compare) }
 
-// AtNadra reports whether the node or namespace has moved to nadra.
-func (m *Move) AtNadra() bool { return m.Finished() && m.Direction == ToNadra }
+// atNadra reports whether the node or namespace has moved to nadra.
+func (m *Move) atNadra() bool { return m.finished() && m.Direction == ToNadra }
 
 // atMultus reports whether the node or namespace has moved back to Multus.
-func (m *Move) atMultus() bool { return m.Finished() && m.Direction == ToMultus }
+func (m *Move) atMultus() bool { return m.finished() && m.Direction == ToMultus }
 
 // begin returns m if it goes in a direction and is not finished, and a new move otherwise.
 func (m *Move) begin(d Direction) *Move {
-	if m != nil && m.Direction == d && !m.Finished() {
+	if m != nil && m.Direction == d && !m.finished() {
 		return m
 	}
 	out := &Move{Direction: d}
-	if m != nil && !m.Finished() {
+	if m != nil && !m.finished() {
 		out.WasCordoned, out.Ready = m.WasCordoned, m.Ready // before the interrupted move
 	}
 	return out
@@ -170,11 +170,11 @@ func (m *Move) valid(steps map[Direction][]Step) bool {
 		(m.Direction == ToMultus || !m.Drains)
 }
 
-// Remaining returns the nodes of a wave that have not moved to nadra, in order.
-func (s *State) Remaining(w Wave) []string {
+// remaining returns the nodes of a wave that have not moved to nadra, in order.
+func (s *State) remaining(w Wave) []string {
 	var out []string
 	for _, n := range w.Nodes {
-		if !s.Nodes[n.Name].AtNadra() {
+		if !s.Nodes[n.Name].atNadra() {
 			out = append(out, n.Name)
 		}
 	}
@@ -184,20 +184,20 @@ func (s *State) Remaining(w Wave) []string {
 // NewState returns the state of a plan before its first step.
 func NewState() *State {
 	return &State{
-		APIVersion: APIVersion, Kind: StateKind, Phase: Running,
+		APIVersion: APIVersion, Kind: stateKind, Phase: Running,
 		Nodes: map[string]*Move{}, Rollouts: map[string]*Move{},
 		Namespaces: map[string]NamespaceState{}, Multus: map[string]MultusState{},
 	}
 }
 
-// ParseState parses the output of JSON.
-func ParseState(text []byte) (*State, error) {
+// parseState parses the output of JSON.
+func parseState(text []byte) (*State, error) {
 	s := NewState()
 	if err := json.Unmarshal(text, s); err != nil {
 		return nil, fmt.Errorf("reading the state of the upgrade: %w", err)
 	}
-	if s.APIVersion != APIVersion || s.Kind != StateKind {
-		return nil, fmt.Errorf("reading the state of the upgrade: apiVersion %q and kind %q are not %s %s: use the version of kubectl-nadra that wrote it", s.APIVersion, s.Kind, APIVersion, StateKind)
+	if s.APIVersion != APIVersion || s.Kind != stateKind {
+		return nil, fmt.Errorf("reading the state of the upgrade: apiVersion %q and kind %q are not %s %s: use the version of kubectl-nadra that wrote it", s.APIVersion, s.Kind, APIVersion, stateKind)
 	}
 	for name, m := range s.Nodes {
 		if !m.valid(NodeSteps) {

@@ -42,13 +42,13 @@ func TestFinished(t *testing.T) {
 		for direction, all := range steps {
 			for i, step := range all {
 				m := &Move{Direction: direction, Step: step}
-				if last := i == len(all)-1; m.Finished() != last || m.AtNadra() != (last && direction == ToNadra) || m.atMultus() != (last && direction == ToMultus) {
-					t.Errorf("%s after %s: finished %t, at nadra %t, at Multus %t", direction, step, m.Finished(), m.AtNadra(), m.atMultus())
+				if last := i == len(all)-1; m.finished() != last || m.atNadra() != (last && direction == ToNadra) || m.atMultus() != (last && direction == ToMultus) {
+					t.Errorf("%s after %s: finished %t, at nadra %t, at Multus %t", direction, step, m.finished(), m.atNadra(), m.atMultus())
 				}
 			}
 		}
 	}
-	if m := (*Move)(nil); m.Finished() || m.AtNadra() || m.atMultus() {
+	if m := (*Move)(nil); m.finished() || m.atNadra() || m.atMultus() {
 		t.Error("a move that has not begun is finished")
 	}
 }
@@ -124,7 +124,7 @@ func TestStateForms(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := ParseState(text)
+	again, err := parseState(text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +159,7 @@ func TestParseStateErrors(t *testing.T) {
 		{`{"apiVersion":"nadra.dev/v1alpha1","kind":"UpgradeState","rollouts":{"a":{"direction":"to-nadra","step":"fly"}}}`, "rollouts[a] "},
 		{`{"apiVersion":"nadra.dev/v1alpha1","kind":"UpgradeState","rollouts":{"a":{"direction":"to-nadra","step":"cordon"}}}`, "rollouts[a] "},
 	} {
-		if _, err := ParseState([]byte(test.text)); err == nil || !strings.Contains(err.Error(), test.want) {
+		if _, err := parseState([]byte(test.text)); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: error %v, want one with %q", test.text, err, test.want)
 		}
 	}
@@ -171,7 +171,7 @@ func TestStateOfVersionBefore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := ParseState(text)
+	s, err := parseState(text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +180,7 @@ func TestStateOfVersionBefore(t *testing.T) {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 	later := strings.Replace(string(text), APIVersion, "nadra.dev/v9", 1)
-	if _, err := ParseState([]byte(later)); err == nil || !strings.Contains(err.Error(), "nadra.dev/v9") || !strings.Contains(err.Error(), "kubectl-nadra") {
+	if _, err := parseState([]byte(later)); err == nil || !strings.Contains(err.Error(), "nadra.dev/v9") || !strings.Contains(err.Error(), "kubectl-nadra") {
 		t.Errorf("a later version: %v", err)
 	}
 }

@@ -13,47 +13,35 @@ import (
 	"k8s.io/kubectl/pkg/util/podutils"
 
 	"github.com/nadra-dev/nadra/internal/installation"
+	"github.com/nadra-dev/nadra/internal/multusstate"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
-// steps takes the steps of a node's move.
-type steps struct {
-	env
-	reader     *factReader
-	journal    *journal
-	evictor    *evictor
-	daemonSets *daemonSets
-	nodes      *nodes
-	handover   *handover
-	// gate limits every wait but the drain's.
-	gate time.Duration
-	// canaries runs canaries on a node; nil skips them.
-	canaries func(ctx context.Context, node string) error
-}
+// steps takes the steps of a node's move. Every step can be repeated.
+type steps struct{ *run }
 
-// take takes one step. Every step can be repeated.
-func (s *steps) take(ctx context.Context, step Step, name string, m *Move) error {
-	do := map[Step]func(context.Context, string, *Move) error{
+// take returns the functions of the steps.
+func (s steps) take() map[Step]take {
+	return map[Step]take{
 		Cordon: s.cordon, Inspect: s.inspect, Assign: s.assign, Unconfigure: s.unconfigure,
 		Adopt: s.adopt, Serve: s.serve, Verify: s.verify,
 		Drain: s.drain, Release: s.release, Configure: s.configure, Return: s.giveBack,
 		Uncordon: s.uncordon, Recover: s.awaitRecovery,
-	}[step]
-	return do(ctx, name, m)
+	}
 }
 
 // cordon cordons and taints a node. It first saves whether the node was cordoned
 // before, and how many pods of the disturbed workloads are ready.
-func (s *steps) cordon(ctx context.Context, name string, m *Move) error {
-	return s.nodes.change(ctx, name, func(node *corev1.Node) error {
+func (s steps) cordon(ctx context.Context, name string, m *Move) error {
+	return s.changeNode(ctx, name, func(node *corev1.Node) error {
 		if !slices.ContainsFunc(node.Spec.Taints, isMoving) {
-			f, err := s.reader.facts(ctx)
+			f, err := s.facts(ctx)
 			if err != nil {
 				return err
 			}
-			m.WasCordoned, m.Ready = node.Spec.Unschedulable, f.ReadyOf(f.Disturbed(name, m.Direction))
-			if err := s.journal.save(ctx); err != nil {
+			m.WasCordoned, m.Ready = node.Spec.Unschedulable, f.readyOf(f.disturbed(name, m.Direction))
+			if err := s.save(ctx); err != nil {
 				return err
 			}
 			node.Spec.Taints = append(node.Spec.Taints, moving)
@@ -64,8 +52,8 @@ func (s *steps) cordon(ctx context.Context, name string, m *Move) error {
 }
 
 // uncordon removes taint and cordon, unless the node was cordoned before its move.
-func (s *steps) uncordon(ctx context.Context, name string, m *Move) error {
-	return s.nodes.change(ctx, name, func(node *corev1.Node) error {
+func (s steps) uncordon(ctx context.Context, name string, m *Move) error {
+	return s.changeNode(ctx, name, func(node *corev1.Node) error {
 		node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, isMoving)
 		node.Spec.Unschedulable = m.WasCordoned
 		return nil
@@ -74,17 +62,17 @@ func (s *steps) uncordon(ctx context.Context, name string, m *Move) error {
 
 // drain evicts the pods whose networks nadra attached by claims from a node that moves back, and
 // waits until they are gone: nadra has then detached their networks. It does not touch other pods.
-func (s *steps) drain(ctx context.Context, name string, _ *Move) error {
-	return s.evictor.evictAll(ctx, "node "+name, func(f *Facts) []Pod { return f.Disturbed(name, ToMultus) })
+func (s steps) drain(ctx context.Context, name string, _ *Move) error {
+	return s.evictAll(ctx, "node "+name, func(f *Facts) []Pod { return f.disturbed(name, ToMultus) })
 }
 
 // assign labels a node for nadra, and waits until Multus' pod has left it.
-func (s *steps) assign(ctx context.Context, name string, _ *Move) error {
-	if err := s.nodes.label(ctx, name, v1alpha1.OwnerNadra); err != nil {
+func (s steps) assign(ctx context.Context, name string, _ *Move) error {
+	if err := s.labelNode(ctx, name, v1alpha1.OwnerNadra); err != nil {
 		return err
 	}
-	return s.await(ctx, s.gate, reason.MultusPodRemains, func(ctx context.Context) (string, error) {
-		pods, err := s.daemonSets.podsOn(ctx, name)
+	return s.await(ctx, s.GateTimeout, reason.MultusPodRemains, func(ctx context.Context) (string, error) {
+		pods, err := s.multusPodsOn(ctx, name)
 		if err != nil || len(pods) == 0 {
 			return "", err
 		}
@@ -94,13 +82,21 @@ func (s *steps) assign(ctx context.Context, name string, _ *Move) error {
 
 // inspect checks, while Multus still serves the node, that nadra's driver can adopt what Multus has
 // attached there.
-func (s *steps) inspect(ctx context.Context, name string, _ *Move) error {
-	return s.handover.check(ctx, name)
+func (s steps) inspect(ctx context.Context, name string, _ *Move) error {
+	var found multusstate.Report
+	if err := s.look(ctx, name, "check", &found, "SYS_ADMIN"); err != nil || s.DryRun != "" {
+		return err
+	}
+	s.Say("node %s: %d networks of %d sandboxes of Multus can be adopted; %d sandboxes are gone", name, found.Networks, found.Sandboxes, found.Gone)
+	for _, missing := range found.Missing {
+		s.Say("node %s: pod %s: there is no such interface; the kernel does not show a device that a program drives itself", name, missing)
+	}
+	return nil
 }
 
 // adopt waits until nadra's driver has adopted what Multus has attached on the node.
-func (s *steps) adopt(ctx context.Context, name string, _ *Move) error {
-	return s.handover.adopted(ctx, name)
+func (s steps) adopt(ctx context.Context, name string, _ *Move) error {
+	return s.look(ctx, name, "adopted", &multusstate.Report{})
 }
 
 // driverWait limits the wait for a driver on a node that it is about to lose.
@@ -110,26 +106,26 @@ const driverWait = time.Minute
 // it has adopted: before Multus is in the runtime's configuration, so that no DEL runs twice. It first
 // waits until the driver is ready, because pods that started while it was away, after a boot for example,
 // get their networks when it comes back. A driver that stays away does not stop the rollback.
-func (s *steps) release(ctx context.Context, name string, _ *Move) error {
-	err := s.await(ctx, min(s.gate, driverWait), reason.DriverNotServing, func(ctx context.Context) (string, error) { return s.driverMissing(ctx, name) })
+func (s steps) release(ctx context.Context, name string, _ *Move) error {
+	err := s.await(ctx, min(s.GateTimeout, driverWait), reason.DriverNotServing, func(ctx context.Context) (string, error) { return s.driverMissing(ctx, name) })
 	switch {
 	case reason.Of(err) == reason.DriverNotServing:
-		s.say("node %s: a pod that has started without the driver may lack its networks, delete it: %v", name, err)
+		s.Say("node %s: a pod that has started without the driver may lack its networks, delete it: %v", name, err)
 	case err != nil:
 		return err
 	}
-	if err := s.nodes.label(ctx, name, v1alpha1.OwnerReturning); err != nil {
+	if err := s.labelNode(ctx, name, v1alpha1.OwnerReturning); err != nil {
 		return err
 	}
-	return s.handover.returned(ctx, name)
+	return s.look(ctx, name, "returned", &multusstate.Report{}, "SYS_ADMIN")
 }
 
 // giveBack waits until Multus' pod is ready on the node, and until the container runtime has Multus'
 // configuration, and then removes the label: until then nadra attaches new pods.
-func (s *steps) giveBack(ctx context.Context, name string, _ *Move) error {
-	count := s.daemonSets.count()
-	err := s.await(ctx, s.gate, reason.MultusPodNotReady, func(ctx context.Context) (string, error) {
-		pods, err := s.daemonSets.podsOn(ctx, name)
+func (s steps) giveBack(ctx context.Context, name string, _ *Move) error {
+	count := len(s.plan.Multus)
+	err := s.await(ctx, s.GateTimeout, reason.MultusPodNotReady, func(ctx context.Context) (string, error) {
+		pods, err := s.multusPodsOn(ctx, name)
 		switch {
 		case err != nil:
 			return "", err
@@ -144,27 +140,27 @@ func (s *steps) giveBack(ctx context.Context, name string, _ *Move) error {
 		return "", nil
 	})
 	if err == nil && count > 0 {
-		err = s.handover.await(ctx, name)
+		err = s.awaitConfiguration(ctx, name)
 	}
 	if err != nil {
 		return err
 	}
-	return s.nodes.label(ctx, name, "")
+	return s.labelNode(ctx, name, "")
 }
 
 // unconfigure takes Multus' configuration away from the container runtime.
-func (s *steps) unconfigure(ctx context.Context, name string, _ *Move) error {
-	return s.handover.turn(ctx, name, "off")
+func (s steps) unconfigure(ctx context.Context, name string, _ *Move) error {
+	return s.turn(ctx, name, "off")
 }
 
 // configure gives Multus' configuration back to the container runtime.
-func (s *steps) configure(ctx context.Context, name string, _ *Move) error {
-	return s.handover.turn(ctx, name, "on")
+func (s steps) configure(ctx context.Context, name string, _ *Move) error {
+	return s.turn(ctx, name, "on")
 }
 
 // serve waits until nadra's driver is ready on the node, and offers networks there.
-func (s *steps) serve(ctx context.Context, name string, _ *Move) error {
-	return s.await(ctx, s.gate, reason.DriverNotServing, func(ctx context.Context) (string, error) {
+func (s steps) serve(ctx context.Context, name string, _ *Move) error {
+	return s.await(ctx, s.GateTimeout, reason.DriverNotServing, func(ctx context.Context) (string, error) {
 		if missing, err := s.driverMissing(ctx, name); err != nil || missing != "" {
 			return missing, err
 		}
@@ -172,7 +168,7 @@ func (s *steps) serve(ctx context.Context, name string, _ *Move) error {
 		if offers, err := s.offers(ctx, metav1.ListOptions{FieldSelector: own}); err != nil || offers {
 			return "", err
 		}
-		node, err := s.kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+		node, err := s.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return "", fmt.Errorf("reading its Node: %w", err)
 		}
@@ -186,8 +182,8 @@ func (s *steps) serve(ctx context.Context, name string, _ *Move) error {
 }
 
 // offers reports whether any of some slices is nadra's and has a device.
-func (s *steps) offers(ctx context.Context, of metav1.ListOptions) (bool, error) {
-	list, err := s.kube.ResourceV1().ResourceSlices().List(ctx, of)
+func (s steps) offers(ctx context.Context, of metav1.ListOptions) (bool, error) {
+	list, err := s.Kube.ResourceV1().ResourceSlices().List(ctx, of)
 	if err != nil {
 		return false, fmt.Errorf("listing its ResourceSlices: %w", err)
 	}
@@ -197,8 +193,8 @@ func (s *steps) offers(ctx context.Context, of metav1.ListOptions) (bool, error)
 }
 
 // driverMissing returns why nadra's driver is not ready on the node, or an empty string if it is.
-func (s *steps) driverMissing(ctx context.Context, name string) (string, error) {
-	pods, err := podsOn(ctx, s.kube, name)
+func (s steps) driverMissing(ctx context.Context, name string) (string, error) {
+	pods, err := podsOn(ctx, s.Kube, name)
 	if err != nil {
 		return "", err
 	}
@@ -217,11 +213,11 @@ func (s *steps) driverMissing(ctx context.Context, name string) (string, error) 
 
 // verify runs canaries on the node. It first waits for the driver again: after an interruption the step serve may
 // be long past, and a node that offers no networks would need no canary.
-func (s *steps) verify(ctx context.Context, name string, m *Move) error {
-	if err := s.serve(ctx, name, m); err != nil || s.canaries == nil || s.dry != "" {
+func (s steps) verify(ctx context.Context, name string, m *Move) error {
+	if err := s.serve(ctx, name, m); err != nil || s.Runner.Verify == nil || s.DryRun != "" {
 		return err
 	}
-	err := s.canaries(ctx, name)
+	err := s.Runner.Verify(ctx, name)
 	if ctx.Err() != nil {
 		return err
 	}
@@ -229,22 +225,25 @@ func (s *steps) verify(ctx context.Context, name string, m *Move) error {
 }
 
 // awaitRecovery waits until as many pods of the disturbed workloads are ready as before.
-func (s *steps) awaitRecovery(ctx context.Context, _ string, m *Move) error {
-	return s.await(ctx, s.gate, reason.PodsNotReady, func(ctx context.Context) (string, error) {
-		f, err := s.reader.facts(ctx)
+func (s steps) awaitRecovery(ctx context.Context, _ string, m *Move) error {
+	return s.awaitPods(ctx, m.Ready, func(*Facts) string { return "" })
+}
+
+// awaitPods waits until nothing is missing, and as many pods of each workload are ready as before.
+func (r *run) awaitPods(ctx context.Context, before []WorkloadPods, missing func(*Facts) string) error {
+	return r.await(ctx, r.GateTimeout, reason.PodsNotReady, func(ctx context.Context) (string, error) {
+		f, err := r.facts(ctx)
 		if err != nil {
 			return "", err
 		}
-		for _, before := range m.Ready {
-			if now := f.Ready(before.Workload); now < before.Pods {
-				return tooFewReady(before.Workload, now, before.Pods), nil
+		if what := missing(&f); what != "" {
+			return what, nil
+		}
+		for _, b := range before {
+			if now := f.Ready(b.Workload); now < b.Pods {
+				return fmt.Sprintf("%s has %d ready pods, and had %d before", b.Workload, now, b.Pods), nil
 			}
 		}
 		return "", nil
 	})
-}
-
-// tooFewReady describes a workload with fewer ready pods than before.
-func tooFewReady(w Workload, now, before int) string {
-	return fmt.Sprintf("%s has %d ready pods, and had %d before", w, now, before)
 }

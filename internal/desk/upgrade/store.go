@@ -43,7 +43,7 @@ func (s Store) Load(ctx context.Context) (plan *Plan, state *State, paused bool,
 	if plan, err = ParsePlan([]byte(m.Data[planKey])); err != nil {
 		return nil, nil, false, fmt.Errorf("reading %s of %s: %w", planKey, where, err)
 	}
-	if state, err = ParseState([]byte(m.Data[stateKey])); err != nil {
+	if state, err = parseState([]byte(m.Data[stateKey])); err != nil {
 		return nil, nil, false, fmt.Errorf("%s: %w", where, err)
 	}
 	return plan, state, m.Annotations[pauseAnnotation] == "true", nil
@@ -59,17 +59,15 @@ func (s Store) Save(ctx context.Context, plan *Plan, state *State) error {
 	if err != nil {
 		return err
 	}
-	maps := s.Kube.CoreV1().ConfigMaps(s.Namespace)
+	maps, data := s.Kube.CoreV1().ConfigMaps(s.Namespace), map[string]string{planKey: string(planText), stateKey: string(stateText)}
 	m, err := maps.Get(ctx, stateName, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		m = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+		_, err = maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 			Name: stateName, Namespace: s.Namespace, Labels: map[string]string{"app.kubernetes.io/managed-by": "kubectl-nadra"},
-		}}
-		m.Data = map[string]string{planKey: string(planText), stateKey: string(stateText)}
-		_, err = maps.Create(ctx, m, metav1.CreateOptions{})
+		}, Data: data}, metav1.CreateOptions{})
 	case err == nil:
-		m.Data = map[string]string{planKey: string(planText), stateKey: string(stateText)}
+		m.Data = data
 		_, err = maps.Update(ctx, m, metav1.UpdateOptions{})
 	}
 	if err != nil {

@@ -3,7 +3,7 @@ package upgrade
 import (
 	"context"
 	"fmt"
-	"time"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -12,40 +12,25 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
-// workloads gives single workloads back to Multus.
-type workloads struct {
-	env
-	reader *factReader
-	gate   time.Duration
-}
-
-// giveBack labels the pod template of a workload for Multus, which makes the workload
+// workload labels the pod template of a workload for Multus, which makes the workload
 // recreate its pods. It waits until Multus serves all of them, and as many are ready as
 // before.
-func (w *workloads) giveBack(ctx context.Context, workload Workload) error {
-	f, err := w.reader.facts(ctx)
+func (r rollback) workload(ctx context.Context, workload Workload) error {
+	f, err := r.facts(ctx)
 	if err != nil {
 		return err
 	}
-	before := f.Ready(workload)
-	if err := w.label(ctx, workload); err != nil {
+	before := []WorkloadPods{{workload, f.Ready(workload)}}
+	if err := r.labelTemplate(ctx, workload); err != nil {
 		return err
 	}
-	w.say("%s: Multus serves its new pods", workload)
-	err = w.await(ctx, w.gate, reason.PodsNotReady, func(ctx context.Context) (string, error) {
-		f, err := w.reader.facts(ctx)
-		if err != nil {
-			return "", err
+	r.Say("%s: Multus serves its new pods", workload)
+	err = r.awaitPods(ctx, before, func(f *Facts) string {
+		i := slices.IndexFunc(f.Pods, func(p Pod) bool { return p.Workload == workload && p.servedByNadra() })
+		if i < 0 {
+			return ""
 		}
-		for _, p := range f.Pods {
-			if p.Workload == workload && p.ServedByNadra() {
-				return fmt.Sprintf("nadra still serves pod %s", p), nil
-			}
-		}
-		if now := f.Ready(workload); now < before {
-			return tooFewReady(workload, now, before), nil
-		}
-		return "", nil
+		return fmt.Sprintf("nadra still serves pod %s", f.Pods[i])
 	})
 	if err != nil {
 		return &GateError{workload.String(), err}
@@ -53,9 +38,9 @@ func (w *workloads) giveBack(ctx context.Context, workload Workload) error {
 	return nil
 }
 
-// label labels the pod template of a workload for Multus.
-func (w *workloads) label(ctx context.Context, workload Workload) error {
-	err := w.patchTemplate(ctx, workload, fmt.Sprintf(`{"labels":{%q:%q}}`, v1alpha1.OwnerLabel, v1alpha1.OwnerMultus))
+// labelTemplate labels the pod template of a workload for Multus.
+func (r rollback) labelTemplate(ctx context.Context, workload Workload) error {
+	err := r.patchTemplate(ctx, workload, fmt.Sprintf(`{"labels":{%q:%q}}`, v1alpha1.OwnerLabel, v1alpha1.OwnerMultus))
 	if err != nil {
 		return fmt.Errorf("labelling the pod template of %s: %w", workload, err)
 	}
@@ -64,10 +49,10 @@ func (w *workloads) label(ctx context.Context, workload Workload) error {
 
 // patchTemplate changes the metadata of a workload's pod template, which makes the workload recreate its pods.
 // It refuses kinds that no rollout restarts.
-func (e env) patchTemplate(ctx context.Context, w Workload, metadata string) error {
+func (r *run) patchTemplate(ctx context.Context, w Workload, metadata string) error {
 	patch := fmt.Appendf(nil, `{"spec":{"template":{"metadata":%s}}}`, metadata)
-	options, apps := metav1.PatchOptions{DryRun: e.dry.options()}, e.kube.AppsV1()
-	return e.dry.write(func() (err error) {
+	options, apps := metav1.PatchOptions{DryRun: r.DryRun.Options()}, r.Kube.AppsV1()
+	return r.DryRun.Write(func() (err error) {
 		switch w.Kind {
 		case "DaemonSet":
 			_, err = apps.DaemonSets(w.Namespace).Patch(ctx, w.Name, types.StrategicMergePatchType, patch, options)
