@@ -112,7 +112,7 @@ func (e *environment) indexObject(o object, cluster bool) {
 	case definesPools(o):
 		e.indexPools(o)
 	case o.group == "node.k8s.io" && o.ref.Kind == "RuntimeClass":
-		e.handlers[o.ref.Name] = str(get(o.node, "handler"))
+		e.handlers[o.ref.Name] = o.get("handler").str()
 	case o.group == nadGroup && o.ref.Kind == policyKind:
 		e.policies[o.ref.Namespace] = true
 	case o.group == resourceapi.GroupName && o.ref.Kind == "DeviceClass":

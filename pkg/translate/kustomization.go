@@ -449,10 +449,10 @@ func (k kustomizations) checkAltered(r *reporter, namespace string) {
 	switch {
 	case b == nil || b.altered == "":
 		if k.first != nil && unstated && namespace == "" {
-			r.add(KustomizationAlters, o.path, r.doc.at(o.node), "%s may deploy it to %s: use -n %[2]s if it does", k.first.by, k.first.namespace)
+			r.addAt(KustomizationAlters, o.spot, "%s may deploy it to %s: use -n %[2]s if it does", k.first.by, k.first.namespace)
 		}
 	case !b.unfilled || unstated:
-		r.add(KustomizationAlters, o.path, r.doc.at(o.node), "%s: use %s", b.altered, strings.Join(b.uses, ", or "))
+		r.addAt(KustomizationAlters, o.spot, "%s: use %s", b.altered, strings.Join(b.uses, ", or "))
 	}
 }
 

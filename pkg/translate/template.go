@@ -91,7 +91,7 @@ func templateSpec(node *yaml.Node) *resourceapi.ResourceClaimTemplateSpec {
 // checkTemplate reports an existing template of the same name with another content.
 func (r *request) checkTemplate(t *resourceapi.ResourceClaimTemplate) {
 	if there := r.env.template(t.Namespace, t.Name); there != nil && !sameSpec(there.Spec, t.Spec.Spec) {
-		r.add(TemplateChanged, r.path(), r.at(), "%s/%s", t.Namespace, t.Name)
+		r.addAt(TemplateChanged, r.annotation, "%s/%s", t.Namespace, t.Name)
 	}
 }
 
