@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"go.yaml.in/yaml/v3"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
@@ -41,15 +40,6 @@ func (e *environment) handClaims(p pod) []handClaim {
 
 // class returns a DeviceClass of the input, nil if it is unknown.
 func (e *environment) class(name string) *resourceapi.DeviceClass { return e.classSpecs[name] }
-
-// classOf decodes the spec of a DeviceClass. It returns an empty class for an invalid spec.
-func classOf(spec *yaml.Node) *resourceapi.DeviceClass {
-	class := &resourceapi.DeviceClass{}
-	if !decodeNode(spec, &class.Spec) {
-		return &resourceapi.DeviceClass{}
-	}
-	return class
-}
 
 // handNetworks returns the networks of handwritten claims. unknown says why the list is
 // incomplete, if it is.

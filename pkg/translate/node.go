@@ -166,3 +166,11 @@ func decodeNode(n *yaml.Node, into any) bool {
 	text, err := json.Marshal(raw)
 	return err == nil && json.Unmarshal(text, into) == nil
 }
+
+// decoded decodes a value of the API. It returns the zero value for an invalid one.
+func decoded[T any](s spot) (out T) {
+	if !decodeNode(s.node, &out) {
+		out = *new(T)
+	}
+	return out
+}
