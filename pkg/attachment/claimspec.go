@@ -1,6 +1,7 @@
 package attachment
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
@@ -83,10 +84,7 @@ func parametersOf(s Selection) (runtime.RawExtension, error) {
 
 // requestName turns an interface name into a DNS label that is not taken yet.
 func requestName(iface string, taken map[string]bool) string {
-	label := strings.Trim(strings.Map(LabelRune, strings.ToLower(iface)), "-")
-	if label == "" {
-		label = "net"
-	}
+	label := cmp.Or(Label(iface), "net")
 	name := label
 	for n := 2; taken[name]; n++ {
 		name = fmt.Sprintf("%s-%d", label, n)
@@ -95,10 +93,12 @@ func requestName(iface string, taken map[string]bool) string {
 	return name
 }
 
-// LabelRune replaces the characters that a DNS label cannot have with hyphens, for strings.Map.
-func LabelRune(r rune) rune {
-	if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
-		return r
-	}
-	return '-'
+// Label returns a name in lower case without the characters that a DNS label cannot have.
+func Label(name string) string {
+	return strings.Trim(strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '-'
+	}, strings.ToLower(name)), "-")
 }

@@ -83,14 +83,8 @@ func (s spot) named(name string) spot {
 }
 
 // adding returns the edits that append items to a list, which they make if it is missing.
-func (s spot) adding(items ...any) (edits []Edit) {
-	if len(items) > 0 && yamledit.IsEmpty(s.node) {
-		return []Edit{{Op: Add, Path: s.path, Value: items}}
-	}
-	for _, item := range items {
-		edits = append(edits, Edit{Op: Add, Path: s.path.Child("-"), Value: item})
-	}
-	return edits
+func (s spot) adding(items ...any) []Edit {
+	return AppendEdits(s.path, yamledit.IsEmpty(s.node), items...)
 }
 
 // get returns the value to which keys lead from a mapping, or nil. The mapping's own entries

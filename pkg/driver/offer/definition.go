@@ -43,7 +43,7 @@ type Definition struct {
 // newDefinition returns the definition of a NAD with the network, or the error, that
 // reading it has returned.
 func newDefinition(nad *nadv1.NetworkAttachmentDefinition, network attachment.Network, err error) *Definition {
-	network.Ref = attachment.NetworkRef{Namespace: nad.Namespace, Name: nad.Name}
+	network.Ref = attachment.RefOf(nad)
 	network.ResourceName = attachment.PoolOf(nad.Annotations)
 	d := &Definition{
 		Network: network, UID: nad.UID, config: nad.Spec.Config, ID: attachment.NetworkIDOf(network.Ref),
@@ -96,7 +96,7 @@ func (d *Definitions) Of(nads []*nadv1.NetworkAttachmentDefinition, conf ConfFin
 	out := make([]*Definition, 0, len(nads))
 	later := attachment.LaterOfEqualID(nads)
 	for _, nad := range nads {
-		ref := attachment.NetworkRef{Namespace: nad.Namespace, Name: nad.Name}
+		ref := attachment.RefOf(nad)
 		def := d.known[ref]
 		if def == nil || def.config == "" || !def.matches(nad) {
 			network, err := attachment.ParseNetwork(nad)
