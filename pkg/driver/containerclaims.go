@@ -153,7 +153,7 @@ func (p *preparer) checkContainers(ctx context.Context, claims []*resourceapi.Re
 	pod := prepared[i][0].Pod
 	references, err := p.references(ctx, pod, claims)
 	if err != nil {
-		return reason.Errorf(reason.PodNotRead, "pod %s/%s: reading which claims its containers reference: %w", pod.Namespace, pod.Name, err)
+		return reason.Errorf(reason.PodNotRead, "pod %s: reading which claims its containers reference: %w", pod, err)
 	}
 	ungated := references.ungated(claims, p.cfg.DriverName)
 	if len(ungated) == 0 {
@@ -164,8 +164,8 @@ func (p *preparer) checkContainers(ctx context.Context, claims []*resourceapi.Re
 		remedy = fmt.Sprintf("create the pod again with {name: %s} there, in every container and init container; a copy of a pod (kubectl debug --copy-to) gets it with --keep-annotations. "+
 			"Where nadra's webhook is installed and answers, it completes both", name)
 	}
-	return reason.Errorf(reason.ContainerWithoutClaim, "pod %s/%s: nothing would hold container %s until the pod's networks are attached, because resources.claims of it names no claim with networks: %s",
-		pod.Namespace, pod.Name, strings.Join(ungated, ", "), remedy)
+	return reason.Errorf(reason.ContainerWithoutClaim, "pod %s: nothing would hold container %s until the pod's networks are attached, because resources.claims of it names no claim with networks: %s",
+		pod, strings.Join(ungated, ", "), remedy)
 }
 
 // references returns what the containers of a pod with these claims reference. It asks the

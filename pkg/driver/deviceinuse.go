@@ -79,11 +79,11 @@ func (e *heldError) Unwrap() error { return e.error }
 func (h holders) error(s share) error {
 	holder := h.records[s]
 	if del, is := h.pending[s]; is {
-		return &heldError{s, reason.Errorf(reason.DeviceInUse, "device %q of pool %q (driver %s) is still in use on this node: the DEL of network %s for pod %s/%s is pending since %s, and is retried: %s",
-			s.device, s.pool, s.driver, holder.Attachment.Network, holder.Pod.Namespace, holder.Pod.Name, timestamp(del.Since), del.Cause)}
+		return &heldError{s, reason.Errorf(reason.DeviceInUse, "device %q of pool %q (driver %s) is still in use on this node: the DEL of network %s for pod %s is pending since %s, and is retried: %s",
+			s.device, s.pool, s.driver, holder.Attachment.Network, holder.Pod, timestamp(del.Since), del.Cause)}
 	}
-	return &heldError{s, reason.Errorf(reason.DeviceInUse, "device %q of pool %q (driver %s) is still in use on this node by claim %s/%s for pod %s: it is free when that pod is gone",
-		s.device, s.pool, s.driver, holder.Claim.Namespace, holder.Claim.Name, holder.Pod.Name)}
+	return &heldError{s, reason.Errorf(reason.DeviceInUse, "device %q of pool %q (driver %s) is still in use on this node by claim %s for pod %s: it is free when that pod is gone",
+		s.device, s.pool, s.driver, holder.Claim, holder.Pod.Name)}
 }
 
 // inUse returns an error if another claim still has a device of these claims. The scheduler

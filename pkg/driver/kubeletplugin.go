@@ -160,12 +160,10 @@ func (p *plugin) HandleError(ctx context.Context, err error, msg string) {
 // registers before that: the kubelet fails the pods that it starts meanwhile, and tries them
 // again only after 60–90 s.
 func (p *plugin) waitForLoad(ctx context.Context) error {
-	select {
-	case <-p.loaded:
-		return nil
-	case <-ctx.Done():
+	if !background.Await(ctx, p.loaded) {
 		return fmt.Errorf("waiting until the driver has read the networks: %w", context.Cause(ctx))
 	}
+	return nil
 }
 
 // waitForRuntime delays Prepare until the runtime calls the hooks: a pod that is prepared

@@ -44,7 +44,7 @@ type Device struct {
 // Attached returns the status of a record that is attached, or of a device that is in
 // the pod's containers.
 func Attached(r checkpoint.Record) Device {
-	d := Device{Pool: r.Pool, Device: r.Device, ShareID: r.ShareID, Reason: reason.ConditionAttached}
+	d := deviceOf(r, reason.ConditionAttached, "")
 	if r.DeviceOnly {
 		d.Message = fmt.Sprintf("device %s of %s is given to the pod's containers", r.Hardware.ID, r.Hardware.ResourceName)
 		return d
@@ -56,10 +56,8 @@ func Attached(r checkpoint.Record) Device {
 
 // Detached returns the status of a record that an edit of the pod's annotation has removed.
 func Detached(r checkpoint.Record) Device {
-	return Device{
-		Pool: r.Pool, Device: r.Device, ShareID: r.ShareID, Reason: reason.ConditionDetached,
-		Message: fmt.Sprintf("network %s (%s) is not attached: the pod's annotation does not name it any more", r.Attachment.Network, r.Attachment.Interface),
-	}
+	return deviceOf(r, reason.ConditionDetached,
+		fmt.Sprintf("network %s (%s) is not attached: the pod's annotation does not name it any more", r.Attachment.Network, r.Attachment.Interface))
 }
 
 // AttachedBefore returns the status of a record that may have been checked by an
@@ -79,7 +77,12 @@ func CheckFailed(r checkpoint.Record, what string) Device {
 
 // AttachFailed returns the status of a record that could not be attached.
 func AttachFailed(r checkpoint.Record, err error) Device {
-	return Device{Pool: r.Pool, Device: r.Device, ShareID: r.ShareID, Reason: reason.ConditionAttachFailed, Message: err.Error()}
+	return deviceOf(r, reason.ConditionAttachFailed, err.Error())
+}
+
+// deviceOf returns the device of a record in a state.
+func deviceOf(r checkpoint.Record, condition, message string) Device {
+	return Device{Pool: r.Pool, Device: r.Device, ShareID: r.ShareID, Reason: condition, Message: message}
 }
 
 // PrepareFailed returns the status of the driver's devices in a claim that could not be
@@ -90,11 +93,9 @@ func PrepareFailed(claim *resourceapi.ResourceClaim, driver string, err error) [
 		if r.Driver != driver {
 			continue
 		}
-		d := Device{Pool: r.Pool, Device: r.Device, Reason: reason.ConditionPrepareFailed, Message: err.Error()}
-		if r.ShareID != nil {
-			d.ShareID = string(*r.ShareID)
-		}
-		out = append(out, d)
+		out = append(out, Device{
+			Pool: r.Pool, Device: r.Device, ShareID: string(ptr.Deref(r.ShareID, "")), Reason: reason.ConditionPrepareFailed, Message: err.Error(),
+		})
 	}
 	return out
 }
@@ -104,14 +105,13 @@ func PrepareFailed(claim *resourceapi.ResourceClaim, driver string, err error) [
 func ByClaim(records []checkpoint.Record, describe func(checkpoint.Record) Device) map[attachment.ClaimRef][]Device {
 	out := map[attachment.ClaimRef][]Device{}
 	for _, r := range records {
-		if r.Unclaimed() {
-			continue
-		}
-		if r.Removed {
+		switch {
+		case r.Unclaimed():
+		case r.Removed:
 			out[r.Claim] = append(out[r.Claim], Detached(r))
-			continue
+		default:
+			out[r.Claim] = append(out[r.Claim], describe(r))
 		}
-		out[r.Claim] = append(out[r.Claim], describe(r))
 	}
 	return out
 }

@@ -126,7 +126,7 @@ func (w *Writer) Lists(sandbox attachment.Sandbox, text string, records []checkp
 
 // Listed returns the records that network-status is to list.
 func Listed(records []checkpoint.Record) []checkpoint.Record {
-	return slices.DeleteFunc(checkpoint.Networks(records), func(r checkpoint.Record) bool { return r.Phase != checkpoint.Attached })
+	return checkpoint.Where(checkpoint.Networks(records), func(r checkpoint.Record) bool { return r.Phase == checkpoint.Attached })
 }
 
 func (w *Writer) put(u update) {
