@@ -48,7 +48,7 @@ func ClaimSpec(selections []Selection) (resourceapi.ResourceClaimSpec, error) {
 // network of a class whose name is shortened cannot be read from a manifest, so it counts as more.
 func (s Selection) isItsClass() bool {
 	named, _ := ClassNetwork(DeviceClassName(s.Network))
-	return named == s.Network && reflect.DeepEqual(ToConfig(s), ToConfig(Selection{Network: s.Network}))
+	return named == s.Network && reflect.DeepEqual(toConfig(s), toConfig(Selection{Network: s.Network}))
 }
 
 // ClaimConfig returns the config for a request of a selection. It returns an error if FromClaim or the API
@@ -65,7 +65,7 @@ func ClaimConfig(request string, s Selection) (resourceapi.DeviceClaimConfigurat
 
 // ClassParameters returns the parameters of a class's config, which only names the network.
 func ClassParameters(network NetworkRef) runtime.RawExtension {
-	return runtime.RawExtension{Raw: sortedKeys(mustJSON(ToConfig(Selection{Network: network})))}
+	return runtime.RawExtension{Raw: sortedKeys(mustJSON(toConfig(Selection{Network: network})))}
 }
 
 // parametersOf returns the parameters of a selection's config.
@@ -73,7 +73,7 @@ func parametersOf(s Selection) (runtime.RawExtension, error) {
 	if s.Network.Namespace == "" || s.Network.Name == "" {
 		return runtime.RawExtension{}, errors.New("the network must have a namespace and a name")
 	}
-	config := ToConfig(s)
+	config := toConfig(s)
 	v1alpha1.SetDefaults(&config)
 	if err := v1alpha1.AsError(config.Validate(nil)); err != nil {
 		return runtime.RawExtension{}, err

@@ -54,8 +54,8 @@ func Attached(r checkpoint.Record) Device {
 	return d
 }
 
-// Detached returns the status of a record that an edit of the pod's annotation has removed.
-func Detached(r checkpoint.Record) Device {
+// detached returns the status of a record that an edit of the pod's annotation has removed.
+func detached(r checkpoint.Record) Device {
 	return deviceOf(r, reason.ConditionDetached,
 		fmt.Sprintf("network %s (%s) is not attached: the pod's annotation does not name it any more", r.Attachment.Network, r.Attachment.Interface))
 }
@@ -108,7 +108,7 @@ func ByClaim(records []checkpoint.Record, describe func(checkpoint.Record) Devic
 		switch {
 		case r.Unclaimed():
 		case r.Removed:
-			out[r.Claim] = append(out[r.Claim], Detached(r))
+			out[r.Claim] = append(out[r.Claim], detached(r))
 		default:
 			out[r.Claim] = append(out[r.Claim], describe(r))
 		}

@@ -121,7 +121,7 @@ func (w *Writer) Replace(sandbox attachment.Sandbox, records []checkpoint.Record
 
 // Lists reports whether an annotation lists these records of a sandbox, and nothing that is gone.
 func (w *Writer) Lists(sandbox attachment.Sandbox, text string, records []checkpoint.Record) bool {
-	return Lists(text, records, func() ([]string, error) { return w.Links(sandbox) })
+	return lists(text, records, func() ([]string, error) { return w.Links(sandbox) })
 }
 
 // Listed returns the records that network-status is to list.
