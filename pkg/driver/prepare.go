@@ -71,7 +71,7 @@ func (p *preparer) prepareAll(ctx context.Context, asked, claims []*resourceapi.
 		var held *heldError
 		if errors.As(err, &held) { // a device of another driver, by a pool: the kubelet asks again
 			p.sweeps.Set()
-			p.attacher.PendingDELs.Hasten(func(r checkpoint.Record) bool { return slices.Contains(sharesOf(r, p.cfg.DriverName), held.share) })
+			p.attacher.PendingDELs.Hasten(func(r checkpoint.Record) bool { return slices.Contains(sharesOf(r), held.share) })
 			break
 		}
 	}

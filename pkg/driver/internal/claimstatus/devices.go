@@ -85,12 +85,12 @@ func deviceOf(r checkpoint.Record, condition, message string) Device {
 	return Device{Pool: r.Pool, Device: r.Device, ShareID: r.ShareID, Reason: condition, Message: message}
 }
 
-// PrepareFailed returns the status of the driver's devices in a claim that could not be
+// PrepareFailed returns the status of nadra's devices in a claim that could not be
 // prepared.
-func PrepareFailed(claim *resourceapi.ResourceClaim, driver string, err error) []Device {
+func PrepareFailed(claim *resourceapi.ResourceClaim, err error) []Device {
 	var out []Device
 	for _, r := range claim.Status.Allocation.Devices.Results {
-		if r.Driver != driver {
+		if r.Driver != v1alpha1.DriverName {
 			continue
 		}
 		out = append(out, Device{
@@ -118,10 +118,10 @@ func ByClaim(records []checkpoint.Record, describe func(checkpoint.Record) Devic
 
 // isStored reports whether the claim's status has all of these devices, apart from the
 // time.
-func isStored(claim *resourceapi.ResourceClaim, driver string, devices []Device) bool {
+func isStored(claim *resourceapi.ResourceClaim, devices []Device) bool {
 	for _, d := range devices {
 		if !slices.ContainsFunc(claim.Status.Devices, func(s resourceapi.AllocatedDeviceStatus) bool {
-			return s.Driver == driver && s.Pool == d.Pool && s.Device == d.Device && ptr.Deref(s.ShareID, "") == d.ShareID &&
+			return s.Driver == v1alpha1.DriverName && s.Pool == d.Pool && s.Device == d.Device && ptr.Deref(s.ShareID, "") == d.ShareID &&
 				slices.ContainsFunc(s.Conditions, func(c metav1.Condition) bool {
 					return c.Type == reason.ConditionReady && (c.Reason == d.Reason && c.Message == truncate.Text(d.Message, maxMessage) ||
 						c.Reason == reason.ConditionCheckFailed && d.KeepCheckFailed)
@@ -134,14 +134,14 @@ func isStored(claim *resourceapi.ResourceClaim, driver string, devices []Device)
 }
 
 // apply returns the status for a server-side apply by the driver of a node.
-func (d Device) apply(driver, node string, now time.Time) *resourceac.AllocatedDeviceStatusApplyConfiguration {
+func (d Device) apply(node string, now time.Time) *resourceac.AllocatedDeviceStatusApplyConfiguration {
 	ready := metav1.ConditionFalse
 	if d.Reason == reason.ConditionAttached {
 		ready = metav1.ConditionTrue
 	}
 	condition := metaac.Condition().WithType(reason.ConditionReady).WithStatus(ready).WithReason(d.Reason).
 		WithMessage(truncate.Text(d.Message, maxMessage)).WithLastTransitionTime(metav1.NewTime(now))
-	out := resourceac.AllocatedDeviceStatus().WithDriver(driver).WithPool(d.Pool).WithDevice(d.Device).
+	out := resourceac.AllocatedDeviceStatus().WithDriver(v1alpha1.DriverName).WithPool(d.Pool).WithDevice(d.Device).
 		WithConditions(condition)
 	if d.ShareID != "" {
 		out.WithShareID(d.ShareID)

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/background"
 	"github.com/nadra-dev/nadra/pkg/driver/offer"
@@ -29,11 +30,11 @@ type OtherDrivers struct {
 	informer cache.SharedIndexInformer
 }
 
-// NewOtherDrivers returns a watch that has not started. driver is nadra's own name.
-func NewOtherDrivers(kube kubernetes.Interface, driver, node string) (*OtherDrivers, error) {
+// NewOtherDrivers returns a watch that has not started.
+func NewOtherDrivers(kube kubernetes.Interface, node string) (*OtherDrivers, error) {
 	selector := fields.AndSelectors(
 		fields.OneTermEqualSelector(resourceapi.ResourceSliceSelectorNodeName, node),
-		fields.OneTermNotEqualSelector(resourceapi.ResourceSliceSelectorDriver, driver),
+		fields.OneTermNotEqualSelector(resourceapi.ResourceSliceSelectorDriver, v1alpha1.DriverName),
 	).String()
 	o := &OtherDrivers{informer: resourceinformers.NewFilteredResourceSliceInformer(kube, 0, cache.Indexers{}, func(l *metav1.ListOptions) { l.FieldSelector = selector })}
 	if err := o.informer.SetTransform(slimSlice); err != nil {
