@@ -52,7 +52,6 @@ const (
 
 // sliceOptions determine how devices become slices.
 type sliceOptions struct {
-
 	// copies is the number of devices for a shared one if exclusive is set.
 	copies int
 	// exclusive publishes copies, because the API server knows no shared devices.
