@@ -54,7 +54,7 @@ const defaultHTTP = ":9078"
 
 // parse reads the driver's flags and rejects values that contradict each other.
 func parse(args []string) (options, error) {
-	o := options{Config: driver.Config{DriverName: v1alpha1.DriverName}}
+	o := options{}
 	fs := newFlagSet("")
 	klog.InitFlags(fs)
 	fs.Bool("version", false, version.Usage) // run looks for it; here it is for -h

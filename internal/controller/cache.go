@@ -182,7 +182,7 @@ func addIndexes(ctx context.Context, indexer client.FieldIndexer, pools bool) er
 
 // idOf returns the ID of a NAD, if no earlier NAD has the same.
 func idOf(o client.Object) []string {
-	return []string{string(attachment.NetworkIDOf(attachment.NetworkRef{Namespace: o.GetNamespace(), Name: o.GetName()}))}
+	return []string{string(attachment.NetworkIDOf(attachment.RefOf(o)))}
 }
 
 // podTemplates returns the templates of nadra to which a pod refers.
@@ -196,7 +196,7 @@ func podTemplates(o client.Object) []string {
 
 // classesOf returns the names of the classes that a NAD may need.
 func classesOf(o client.Object, pools bool) []string {
-	names := []string{attachment.DeviceClassName(attachment.NetworkRef{Namespace: o.GetNamespace(), Name: o.GetName()})}
+	names := []string{attachment.DeviceClassName(attachment.RefOf(o))}
 	if pool := attachment.PoolOf(o.GetAnnotations()); pools && pool != "" {
 		names = append(names, poolClassName(pool))
 	}

@@ -37,7 +37,7 @@ func noClass(err error) *remark {
 // networkClass returns the class that a NAD should have, or nil. sameID are the NADs with the same ID, the NAD
 // among them: the later ones get classes for long IDs.
 func networkClass(nad *nadv1.NetworkAttachmentDefinition, sameID []*nadv1.NetworkAttachmentDefinition, pools bool) (*resourceapi.DeviceClass, *remark) {
-	ref := attachment.NetworkRef{Namespace: nad.Namespace, Name: nad.Name}
+	ref := attachment.RefOf(nad)
 	id := attachment.NetworkIDOf(ref)
 	first, later := attachment.LaterOfEqualID(sameID)[ref]
 	if later {

@@ -64,11 +64,16 @@ func (r *classes) sameID(ctx context.Context, nad client.Object) ([]*nadv1.Netwo
 	if err := r.List(ctx, &list, client.MatchingFields{byID: idOf(nad)[0]}); err != nil {
 		return nil, fmt.Errorf("listing the NADs with the ID of %s/%s: %w", nad.GetNamespace(), nad.GetName(), err)
 	}
-	out := make([]*nadv1.NetworkAttachmentDefinition, len(list.Items))
-	for i := range list.Items {
-		out[i] = &list.Items[i]
+	return pointers(list.Items), nil
+}
+
+// pointers returns the addresses of items.
+func pointers[T any](items []T) []*T {
+	out := make([]*T, len(items))
+	for i := range items {
+		out[i] = &items[i]
 	}
-	return out, nil
+	return out
 }
 
 // ownKeys returns the classes to reconcile after a change of a class. A class that serves a pool may

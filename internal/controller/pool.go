@@ -22,7 +22,7 @@ func poolClassName(pool string) string {
 	if !strings.Contains(name, ".") && len(validation.IsDNS1123Subdomain(plain)) == 0 {
 		return plain
 	}
-	readable := strings.Trim(strings.Map(attachment.LabelRune, strings.ToLower(name)), "-")
+	readable := attachment.Label(name)
 	sum := sha256.Sum256([]byte(pool))
 	return strings.TrimLeft(readable[:min(len(readable), 63)]+"-", "-") + hex.EncodeToString(sum[:])[:10] + attachment.PoolClassSuffix
 }

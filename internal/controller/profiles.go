@@ -72,24 +72,13 @@ type profiles struct {
 
 func (r *profiles) setUp(m manager.Manager) error {
 	r.pause.Store(int64(profilePause))
-	later := func(q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-		q.AddAfter(request("", "all"), time.Duration(r.pause.Load()))
-	}
 	on := handler.Funcs{
-		CreateFunc: func(_ context.Context, _ event.CreateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-			later(q)
-		},
-		DeleteFunc: func(_ context.Context, _ event.DeleteEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-			later(q)
-		},
-		GenericFunc: func(_ context.Context, _ event.GenericEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-			later(q)
-		},
-		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+		CreateFunc: later[event.CreateEvent](r), DeleteFunc: later[event.DeleteEvent](r), GenericFunc: later[event.GenericEvent](r),
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 			if _, isNode := e.ObjectNew.(*metav1.PartialObjectMetadata); isNode && maps.Equal(e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations()) && maps.Equal(e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels()) {
 				return
 			}
-			later(q)
+			later[event.UpdateEvent](r)(ctx, e, q)
 		},
 	}
 	return builder.ControllerManagedBy(m).Named("profiles").
@@ -98,6 +87,14 @@ func (r *profiles) setUp(m manager.Manager) error {
 		Watches(&resourceapi.ResourceSlice{}, on).
 		WatchesRawSource(r.nodeSource(on)).
 		Complete(r)
+}
+
+// later returns the handler of an event after which the reconciler reads everything again, together with what else happens
+// during its pause.
+func later[E any](r *profiles) func(context.Context, E, workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+	return func(_ context.Context, _ E, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+		q.AddAfter(request("", "all"), time.Duration(r.pause.Load()))
+	}
 }
 
 // errNodeFile stands for the configuration of a NAD that has none, which each node has in a file.
@@ -114,11 +111,7 @@ func (r *profiles) Reconcile(ctx context.Context, _ reconcile.Request) (reconcil
 	if err := r.List(ctx, &nads, client.UnsafeDisableDeepCopy); err != nil {
 		return reconcile.Result{}, fmt.Errorf("listing NADs: %w", err)
 	}
-	list := make([]*nadv1.NetworkAttachmentDefinition, len(nads.Items))
-	for i := range nads.Items {
-		list[i] = &nads.Items[i]
-	}
-	networks := r.definitions.Of(list, func(string) (string, []byte, error) { return "", nil, errNodeFile })
+	networks := r.definitions.Of(pointers(nads.Items), func(string) (string, []byte, error) { return "", nil, errNodeFile })
 	var existing resourceapi.ResourceSliceList
 	if err := r.List(ctx, &existing, client.HasLabels{v1alpha1.ProfileLabel}); err != nil {
 		return reconcile.Result{}, fmt.Errorf("listing the slices of profiles: %w", err)

@@ -158,8 +158,8 @@ func (n *node) readCache(c cache) error {
 		path := filepath.Join(c.dir, "results", filepath.Base(e.File))
 		n.cached[path] = entry{c.owner, e}
 		n.facts.Attachments = append(n.facts.Attachments, cacheEntry{
-			Owner: c.owner, File: path, Network: e.Network, ID: e.ContainerID, IfName: e.Interface,
-			Pod: e.Pod, Age: time.Since(e.Written), NetNS: e.NetNSExists, Device: deviceOf(e.Config),
+			Owner: c.owner, File: path, Network: e.Network, ID: e.ContainerID, IfName: e.IfName,
+			Pod: e.PodName(), Age: time.Since(e.Written), NetNS: e.NetNSExists, Device: deviceOf(e.Config),
 		})
 	}
 	return nil

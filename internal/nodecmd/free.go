@@ -76,7 +76,7 @@ func (n *node) del(ctx context.Context, object string) error {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, n.DELTimeout, errors.New("--del-timeout is over"))
 	defer cancel()
-	if err := n.runners[e.owner].DelOrphan(ctx, e.Orphan); err != nil {
+	if err := n.runners[e.owner].DelOrphan(ctx, e.Cached); err != nil {
 		return fmt.Errorf("running DEL: %w", err)
 	}
 	path, err := n.inside(object)

@@ -34,11 +34,11 @@ func describe(l netlink.Link, names map[int]string) probe.Link {
 	}
 	switch l := l.(type) {
 	case *netlink.Macvlan:
-		out.Mode = macvlanMode(l.Mode)
+		out.Mode = macvlanModes[l.Mode]
 	case *netlink.Macvtap:
-		out.Mode = macvlanMode(l.Mode)
+		out.Mode = macvlanModes[l.Mode]
 	case *netlink.IPVlan:
-		out.Mode = ipvlanMode(l.Mode)
+		out.Mode = ipvlanModes[l.Mode]
 	case *netlink.Bond:
 		out.Mode = l.Mode.String()
 	case *netlink.Vlan:
@@ -47,35 +47,27 @@ func describe(l netlink.Link, names map[int]string) probe.Link {
 	return out
 }
 
-// macvlanMode returns the mode's name.
-func macvlanMode(m netlink.MacvlanMode) string {
-	switch m {
-	case netlink.MACVLAN_MODE_PRIVATE:
-		return "private"
-	case netlink.MACVLAN_MODE_VEPA:
-		return "vepa"
-	case netlink.MACVLAN_MODE_BRIDGE:
-		return "bridge"
-	case netlink.MACVLAN_MODE_PASSTHRU:
-		return "passthru"
-	case netlink.MACVLAN_MODE_SOURCE:
-		return "source"
+// Names of modes, and of the types of routes, in which an ordinary route has none.
+var (
+	macvlanModes = map[netlink.MacvlanMode]string{
+		netlink.MACVLAN_MODE_PRIVATE:  "private",
+		netlink.MACVLAN_MODE_VEPA:     "vepa",
+		netlink.MACVLAN_MODE_BRIDGE:   "bridge",
+		netlink.MACVLAN_MODE_PASSTHRU: "passthru",
+		netlink.MACVLAN_MODE_SOURCE:   "source",
 	}
-	return ""
-}
-
-// ipvlanMode returns the mode's name.
-func ipvlanMode(m netlink.IPVlanMode) string {
-	switch m {
-	case netlink.IPVLAN_MODE_L2:
-		return "l2"
-	case netlink.IPVLAN_MODE_L3:
-		return "l3"
-	case netlink.IPVLAN_MODE_L3S:
-		return "l3s"
+	ipvlanModes = map[netlink.IPVlanMode]string{
+		netlink.IPVLAN_MODE_L2: "l2", netlink.IPVLAN_MODE_L3: "l3", netlink.IPVLAN_MODE_L3S: "l3s",
 	}
-	return ""
-}
+	routeTypes = map[int]string{
+		unix.RTN_UNSPEC: "", unix.RTN_UNICAST: "",
+		unix.RTN_BLACKHOLE:   "blackhole",
+		unix.RTN_UNREACHABLE: "unreachable",
+		unix.RTN_PROHIBIT:    "prohibit",
+		unix.RTN_THROW:       "throw",
+		unix.RTN_MULTICAST:   "multicast",
+	}
+)
 
 // addressesOf returns the addresses of an interface, sorted.
 func addressesOf(index int, all []netlink.Addr) []string {
@@ -126,19 +118,8 @@ func addressOf(ip net.IP) string {
 
 // routeType returns the type's name, or "" for an ordinary route.
 func routeType(t int) string {
-	switch t {
-	case unix.RTN_UNSPEC, unix.RTN_UNICAST:
-		return ""
-	case unix.RTN_BLACKHOLE:
-		return "blackhole"
-	case unix.RTN_UNREACHABLE:
-		return "unreachable"
-	case unix.RTN_PROHIBIT:
-		return "prohibit"
-	case unix.RTN_THROW:
-		return "throw"
-	case unix.RTN_MULTICAST:
-		return "multicast"
+	if name, known := routeTypes[t]; known {
+		return name
 	}
 	return fmt.Sprint(t)
 }

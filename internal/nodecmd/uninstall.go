@@ -120,7 +120,7 @@ func records(state string) ([]probe.Record, error) {
 	}
 	for _, c := range cached {
 		if !held[c.ContainerID] {
-			out = append(out, probe.Record{Pod: c.Pod, What: fmt.Sprintf("interface %s of CNI network %s is in the CNI cache only", c.Interface, c.Network), Cleanup: true})
+			out = append(out, probe.Record{Pod: c.PodName(), What: fmt.Sprintf("interface %s of CNI network %s is in the CNI cache only", c.IfName, c.Network), Cleanup: true})
 		}
 	}
 	return out, nil

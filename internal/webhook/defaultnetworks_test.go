@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/nadra-dev/nadra/pkg/admission"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
@@ -25,7 +26,7 @@ func TestDefaultNetworks(t *testing.T) {
 		"both before its own": {labelled, "lan@own", "shop/lan,infra/wan,shop/lan@own"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := Options{DefaultNetworks: []attachment.NetworkRef{{Namespace: "infra", Name: "wan"}}}
+			o := Options{Options: admission.Options{DefaultNetworks: []attachment.NetworkRef{{Namespace: "infra", Name: "wan"}}}}
 			w := newWorld(t, o, true, c.namespace, network("shop", "lan"), network("infra", "wan"))
 			pod := patched(t, podWith(c.pod), w.handler.Handle(t.Context(), creating(podWith(c.pod), "Pod")))
 			if got := pod.Annotations[attachment.NetworksAnnotation]; got != c.want {

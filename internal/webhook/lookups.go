@@ -156,12 +156,17 @@ func (l *lookups) over(kind, name string) bool {
 	return true
 }
 
-func (l *lookups) network(ref attachment.NetworkRef) *nadv1.NetworkAttachmentDefinition {
-	nad := &nadv1.NetworkAttachmentDefinition{}
-	if !l.get("NetworkAttachmentDefinition", ref.Namespace, ref.Name, nad) {
+// ifFound returns an object that a lookup has found, and otherwise nil.
+func ifFound[T any](object *T, found bool) *T {
+	if !found {
 		return nil
 	}
-	return nad
+	return object
+}
+
+func (l *lookups) network(ref attachment.NetworkRef) *nadv1.NetworkAttachmentDefinition {
+	nad := &nadv1.NetworkAttachmentDefinition{}
+	return ifFound(nad, l.get("NetworkAttachmentDefinition", ref.Namespace, ref.Name, nad))
 }
 
 // template reads a template. It reads a template of a conversion from the cache alone: a missing one
@@ -170,10 +175,7 @@ func (l *lookups) template(namespace, name string) *resourceapi.ResourceClaimTem
 	key := types.NamespacedName{Namespace: namespace, Name: name}
 	t := &resourceapi.ResourceClaimTemplate{}
 	if !admission.IsMadeTemplate(name) {
-		if !l.get("ResourceClaimTemplate", namespace, name, t) {
-			return nil
-		}
-		return t
+		return ifFound(t, l.get("ResourceClaimTemplate", namespace, name, t))
 	}
 	if l.over("ResourceClaimTemplate", name) {
 		return nil
@@ -191,18 +193,12 @@ func (l *lookups) template(namespace, name string) *resourceapi.ResourceClaimTem
 // claim reads a claim from the API server. Few pods name a claim, and the cache has none.
 func (l *lookups) claim(namespace, name string) *resourceapi.ResourceClaim {
 	c := &resourceapi.ResourceClaim{}
-	if !l.read(l.reader.getLive, "ResourceClaim", namespace, name, c) {
-		return nil
-	}
-	return c
+	return ifFound(c, l.read(l.reader.getLive, "ResourceClaim", namespace, name, c))
 }
 
 func (l *lookups) class(name string) *resourceapi.DeviceClass {
 	c := &resourceapi.DeviceClass{}
-	if !l.get("DeviceClass", "", name, c) {
-		return nil
-	}
-	return c
+	return ifFound(c, l.get("DeviceClass", "", name, c))
 }
 
 func (l *lookups) runtimeClass(name string) (handler string, found bool) {

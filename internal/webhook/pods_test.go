@@ -68,7 +68,7 @@ func TestWritesNothing(t *testing.T) {
 // TestChangedPod checks that a pod whose author changes its networks after admission does not get the
 // template of a name that he chooses, nor a network that isolation excludes.
 func TestChangedPod(t *testing.T) {
-	o := Options{Isolation: attachment.Isolation{On: true}}
+	o := Options{Options: admission.Options{Isolation: attachment.Isolation{On: true}}}
 	w := newWorld(t, o, true, nadra("shop"), network("shop", "lan"), network("shop", "wan"), network("infra", "lan"))
 	pod := patched(t, podWith("lan"), w.handler.Handle(t.Context(), creating(podWith("lan"), "Pod")))
 	name := templateOf(t, w, pod).Name
@@ -105,13 +105,13 @@ func TestPoolChangesHands(t *testing.T) {
 	raw := []byte(strings.Replace(string(podWith("vf")), `"resources": {}`, `"resources": {"limits": {"example.com/vf": "1"}}`, 1))
 	names := map[string]bool{}
 	for _, driver := range []string{v1alpha1.DriverName, "other.example.com"} {
-		w := newWorld(t, Options{Pools: true}, true, nadra("shop"), vf, published(driver))
+		w := newWorld(t, Options{Options: admission.Options{Pools: true}}, true, nadra("shop"), vf, published(driver))
 		pod := patched(t, raw, w.handler.Handle(t.Context(), creating(raw, "Pod")))
 		names[templateOf(t, w, pod).Name] = true
 		for _, other := range []*resourceapi.ResourceSlice{published("third.example.com"), published(v1alpha1.DriverName), nil} {
-			later := newWorld(t, Options{Pools: true}, true, nadra("shop"), vf)
+			later := newWorld(t, Options{Options: admission.Options{Pools: true}}, true, nadra("shop"), vf)
 			if other != nil {
-				later = newWorld(t, Options{Pools: true}, true, nadra("shop"), vf, other)
+				later = newWorld(t, Options{Options: admission.Options{Pools: true}}, true, nadra("shop"), vf, other)
 			}
 			made, refusal, err := later.handler.decider.Templates(t.Context(), pod)
 			if name := *pod.Spec.ResourceClaims[0].ResourceClaimTemplateName; err != nil || made[name] == nil {
@@ -130,7 +130,7 @@ func TestTemplatesDoNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		vf := network("shop", "vf")
 		vf.Annotations = map[string]string{attachment.ResourceNameAnnotation: "example.com/vf"}
-		w := newWorld(t, Options{Pools: true}, true, nadra("shop"), vf)
+		w := newWorld(t, Options{Options: admission.Options{Pools: true}}, true, nadra("shop"), vf)
 		w.fails = func(request string) error {
 			if request == "list slices" {
 				time.Sleep(poolsWait)
@@ -198,7 +198,7 @@ func TestAwaitedNetwork(t *testing.T) {
 	pooled.Annotations = map[string]string{attachment.ResourceNameAnnotation: "example.com/vf"}
 	raw := []byte(strings.Replace(string(podWith("late")), `"resources": {}`, `"resources": {"limits": {"example.com/vf": "1"}}`, 1))
 	for name, pod := range map[string][]byte{"without devices": podWith("late"), "with a device": raw} {
-		w := newWorld(t, Options{Pools: true}, true, nadra("shop"))
+		w := newWorld(t, Options{Options: admission.Options{Pools: true}}, true, nadra("shop"))
 		response := w.handler.Handle(t.Context(), creating(pod, "Pod"))
 		admitted := patched(t, pod, response)
 		want := templateOf(t, w, admitted)
@@ -206,7 +206,7 @@ func TestAwaitedNetwork(t *testing.T) {
 			t.Errorf("%s: class %s, warnings %v", name, class, response.Warnings)
 		}
 		for _, later := range []*nadv1.NetworkAttachmentDefinition{network("shop", "late"), pooled} {
-			made, refusal, err := newWorld(t, Options{Pools: true}, true, nadra("shop"), later).handler.decider.Templates(t.Context(), admitted)
+			made, refusal, err := newWorld(t, Options{Options: admission.Options{Pools: true}}, true, nadra("shop"), later).handler.decider.Templates(t.Context(), admitted)
 			if err != nil || made[want.Name] == nil {
 				t.Errorf("%s: got %v, refusal %q, %v; want %s", name, made, refusal, err, want.Name)
 			}
@@ -348,7 +348,7 @@ func TestPoolsAreRead(t *testing.T) {
 		}}},
 	}}
 	multus := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
-	w := newWorld(t, Options{Pools: true}, true, nadra("shop"), network("shop", "lan"), vf, multus)
+	w := newWorld(t, Options{Options: admission.Options{Pools: true}}, true, nadra("shop"), network("shop", "lan"), vf, multus)
 	now := time.Now()
 	w.handler.decider.pools.now = func() time.Time { return now }
 	ask := func(networks string) admission.Outcome {

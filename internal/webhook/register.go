@@ -20,7 +20,6 @@ import (
 
 	"github.com/nadra-dev/nadra/pkg/admission"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
-	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
 // The paths of the webhooks.
@@ -31,26 +30,7 @@ const (
 
 // Options are the options of the controller's command line.
 type Options struct {
-	// DefaultOwner serves pods without a label: v1alpha1.OwnerMultus, which empty means, or
-	// v1alpha1.OwnerNadra.
-	DefaultOwner string
-	// BesideMultus is set if Multus stays on nadra's nodes.
-	BesideMultus bool
-	// Isolation restricts the networks that a pod may use. It should equal the nodes'.
-	Isolation attachment.Isolation
-	// Pools is set if nadra serves pools of hardware devices.
-	Pools bool
-	// NoPodInfo leaves out the volume with the pod's labels and annotations, which pods with a
-	// device of a pool get.
-	NoPodInfo bool
-	// NoVirtualMachines leaves launcher pods of KubeVirt to Multus.
-	NoVirtualMachines bool
-	// NeverClaims has pods served without claims, in namespaces without a label of their own.
-	NeverClaims bool
-	// DefaultNetworks are the networks of pods in namespaces without a label of their own.
-	DefaultNetworks []attachment.NetworkRef
-	// SystemNamespaces have no default networks.
-	SystemNamespaces []string
+	admission.Options
 	// Callers are the namespaces whose pods may call the webhooks, as agents that connect the API
 	// server with the pods do.
 	Callers []string
@@ -64,11 +44,8 @@ type Options struct {
 
 // admission returns the options for pkg/admission.
 func (o Options) admission() admission.Options {
-	return admission.Options{
-		DefaultOwner: o.DefaultOwner, BesideMultus: o.BesideMultus, Pools: o.Pools, NoPodInfo: o.NoPodInfo, Isolation: o.Isolation,
-		DefaultNetworks: o.DefaultNetworks, SystemNamespaces: o.SystemNamespaces, NoVirtualMachines: o.NoVirtualMachines, NeverClaims: o.NeverClaims,
-		ClusterRanges: admission.ClusterRanges(map[string]string{"pods": o.PodIP, "nodes": o.HostIP, "services": o.ServiceIP}),
-	}
+	o.ClusterRanges = admission.ClusterRanges(map[string]string{"pods": o.PodIP, "nodes": o.HostIP, "services": o.ServiceIP})
+	return o.Options
 }
 
 // AddToScheme adds the types that the webhooks read and write.

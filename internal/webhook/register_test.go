@@ -15,6 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/nadra-dev/nadra/pkg/admission"
 )
 
 // newManager returns a manager that is never started.
@@ -47,10 +49,10 @@ func TestRegister(t *testing.T) {
 		t.Fatal(err)
 	}
 	// A second manager of the process has metrics, too.
-	if err := Register(newManager(t), Options{DefaultOwner: "nadra"}, nil); err != nil {
+	if err := Register(newManager(t), Options{Options: admission.Options{DefaultOwner: "nadra"}}, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := Register(newManager(t), Options{DefaultOwner: "me"}, nil); err == nil || !strings.Contains(err.Error(), `"me"`) {
+	if err := Register(newManager(t), Options{Options: admission.Options{DefaultOwner: "me"}}, nil); err == nil || !strings.Contains(err.Error(), `"me"`) {
 		t.Errorf("got %v", err)
 	}
 	mux := mgr.GetWebhookServer().WebhookMux()

@@ -51,11 +51,8 @@ func termEdits(at translate.Path, t corev1.NodeSelectorTerm, requirement corev1.
 		return r.Key == requirement.Key && r.Operator == requirement.Operator &&
 			(slices.Equal(r.Values, requirement.Values) || r.Operator == corev1.NodeSelectorOpNotIn && slices.Contains(r.Values, v1alpha1.OwnerNadra))
 	}
-	switch {
-	case len(t.MatchExpressions) == 0 && len(t.MatchFields) == 0, slices.ContainsFunc(t.MatchExpressions, has):
+	if len(t.MatchExpressions) == 0 && len(t.MatchFields) == 0 || slices.ContainsFunc(t.MatchExpressions, has) {
 		return nil
-	case len(t.MatchExpressions) == 0:
-		return []translate.Edit{{Op: translate.Add, Path: at, Value: []corev1.NodeSelectorRequirement{requirement}}}
 	}
-	return []translate.Edit{{Op: translate.Add, Path: at.Child("-"), Value: requirement}}
+	return translate.AppendEdits(at, len(t.MatchExpressions) == 0, requirement)
 }

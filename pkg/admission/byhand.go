@@ -198,12 +198,5 @@ func referTo(at translate.Path, r corev1.ResourceRequirements, missing []corev1.
 	if len(r.Limits)+len(r.Requests)+len(r.Claims) == 0 {
 		return []translate.Edit{{Op: translate.Add, Path: at, Value: corev1.ResourceRequirements{Claims: missing}}}
 	}
-	if len(r.Claims) == 0 {
-		return []translate.Edit{{Op: translate.Add, Path: at.Child("claims"), Value: missing}}
-	}
-	var edits []translate.Edit
-	for _, m := range missing {
-		edits = append(edits, translate.Edit{Op: translate.Add, Path: at.Child("claims", "-"), Value: m})
-	}
-	return edits
+	return translate.AppendEdits(at.Child("claims"), len(r.Claims) == 0, missing...)
 }

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/nadra-dev/nadra/internal/truncate"
@@ -86,9 +86,11 @@ func (a admitted) prepended(given defaultNetworks) Decision {
 	}
 	values := map[string]string{a.networksKey(): value, v1alpha1.DefaultNetworksKey: given.list()}
 	edits := annotate(a.pod, values)
-	if a.pod, a.manifest, err = annotated(a.pod, a.manifest, values); err != nil {
+	if a.manifest, err = patched(a.manifest, edits); err != nil {
 		return refused(reason.Errorf(reason.ObjectNotRead, "reading the pod: %w", err))
 	}
+	a.pod = a.pod.DeepCopy()
+	a.pod.Annotations = labels.Merge(a.pod.Annotations, values)
 	a.given = given
 	d := a.decide()
 	if d.Outcome == Refused || d.Outcome == OnMultus {
@@ -165,34 +167,6 @@ func prepend(networks []attachment.NetworkRef, annotation, namespace string) (st
 	}
 	_, rest, _ := strings.Cut(annotation, "[")
 	return string(bytes.TrimSuffix(text, []byte("]"))) + ", " + strings.TrimSpace(rest), nil
-}
-
-// annotated returns a pod and its manifest with annotations.
-func annotated(pod *corev1.Pod, manifest []byte, values map[string]string) (*corev1.Pod, []byte, error) {
-	var object map[string]any
-	decoder := json.NewDecoder(bytes.NewReader(manifest))
-	decoder.UseNumber()
-	if err := decoder.Decode(&object); err != nil {
-		return nil, nil, err
-	}
-	metadata, _ := object["metadata"].(map[string]any)
-	if metadata == nil {
-		metadata = map[string]any{}
-	}
-	annotations, _ := metadata["annotations"].(map[string]any)
-	if annotations == nil {
-		annotations = map[string]any{}
-	}
-	pod = pod.DeepCopy()
-	if pod.Annotations == nil {
-		pod.Annotations = map[string]string{}
-	}
-	for key, value := range values {
-		annotations[key], pod.Annotations[key] = value, value
-	}
-	metadata["annotations"], object["metadata"] = annotations, metadata
-	manifest, err := json.Marshal(object)
-	return pod, manifest, err
 }
 
 // networksOfLabel returns the networks that a label of a namespace names. "_" separates names, and

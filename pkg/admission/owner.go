@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -68,7 +69,7 @@ func (a admitted) serves() (Server, error) {
 	if attachment.NamesOwn(pod.Annotations) {
 		return Server{Owner: v1alpha1.OwnerNadra, By: "its annotation " + attachment.OwnNetworksAnnotation}, nil
 	}
-	return Server{Owner: o.defaultOwner(), By: "the cluster's default"}, nil
+	return Server{Owner: cmp.Or(o.DefaultOwner, v1alpha1.OwnerMultus), By: "the cluster's default"}, nil
 }
 
 // byNode returns the owner of a node. Any other value of its label than nadra leaves the node to

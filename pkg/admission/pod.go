@@ -41,13 +41,6 @@ type Options struct {
 	ClusterRanges []translate.ClusterRange
 }
 
-func (o Options) defaultOwner() string {
-	if o.DefaultOwner == "" {
-		return v1alpha1.OwnerMultus
-	}
-	return o.DefaultOwner
-}
-
 // Lookups find other objects in the cluster. Each returns nil, or false, for a missing object. A nil
 // function finds none.
 type Lookups struct {

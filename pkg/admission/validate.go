@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -102,10 +103,7 @@ func (v validator) request(r request, path *field.Path) field.ErrorList {
 // whose devices are unknown here.
 func (v validator) network(n v1alpha1.NetworkReference, covered []string, requests []request, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	ref := attachment.NetworkRef{Namespace: n.Namespace, Name: n.Name}
-	if ref.Namespace == "" {
-		ref.Namespace = v.namespace
-	}
+	ref := attachment.NetworkRef{Namespace: cmp.Or(n.Namespace, v.namespace), Name: n.Name}
 	if err := v.isolation.Allow(v.namespace, ref); err != nil {
 		errs = append(errs, field.Forbidden(path, err.Error()))
 	}
@@ -129,10 +127,7 @@ func covers(names []string, request string) bool {
 // sameNetwork checks that a network has the given class. It compares names of classes, because a
 // shortened name does not have the whole network.
 func sameNetwork(n v1alpha1.NetworkReference, defaultNamespace, class string, path *field.Path) field.ErrorList {
-	ref := attachment.NetworkRef{Namespace: n.Namespace, Name: n.Name}
-	if ref.Namespace == "" {
-		ref.Namespace = defaultNamespace
-	}
+	ref := attachment.NetworkRef{Namespace: cmp.Or(n.Namespace, defaultNamespace), Name: n.Name}
 	if ref.Namespace == "" {
 		return field.ErrorList{field.Required(path.Child("namespace"), fmt.Sprintf("class %s is for a network of one namespace: write the namespace", class))}
 	}

@@ -4,8 +4,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-
-	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
 // Attacher is who attaches, or has attached, the networks that a pod's annotation names.
@@ -26,7 +24,7 @@ func AttacherOf(pod *corev1.Pod, claimed bool) Attacher {
 	switch {
 	case IsOver(pod), pod.Spec.HostNetwork, !NamesNetworks(pod):
 		return ""
-	case claimed, StatusWrittenBy(v1alpha1.DriverName, pod):
+	case claimed, StatusIsOurs(pod):
 		return OfNadra
 	case pod.Status.Phase == corev1.PodRunning && !ShowsNetworks(pod):
 		return OfNobody

@@ -1,6 +1,7 @@
 package attachment
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
@@ -47,7 +48,7 @@ func ClaimSpec(selections []Selection) (resourceapi.ResourceClaimSpec, error) {
 // network of a class whose name is shortened cannot be read from a manifest, so it counts as more.
 func (s Selection) isItsClass() bool {
 	named, _ := ClassNetwork(DeviceClassName(s.Network))
-	return named == s.Network && reflect.DeepEqual(ToConfig(s), ToConfig(Selection{Network: s.Network}))
+	return named == s.Network && reflect.DeepEqual(toConfig(s), toConfig(Selection{Network: s.Network}))
 }
 
 // ClaimConfig returns the config for a request of a selection. It returns an error if FromClaim or the API
@@ -64,7 +65,7 @@ func ClaimConfig(request string, s Selection) (resourceapi.DeviceClaimConfigurat
 
 // ClassParameters returns the parameters of a class's config, which only names the network.
 func ClassParameters(network NetworkRef) runtime.RawExtension {
-	return runtime.RawExtension{Raw: sortedKeys(mustJSON(ToConfig(Selection{Network: network})))}
+	return runtime.RawExtension{Raw: sortedKeys(mustJSON(toConfig(Selection{Network: network})))}
 }
 
 // parametersOf returns the parameters of a selection's config.
@@ -72,7 +73,7 @@ func parametersOf(s Selection) (runtime.RawExtension, error) {
 	if s.Network.Namespace == "" || s.Network.Name == "" {
 		return runtime.RawExtension{}, errors.New("the network must have a namespace and a name")
 	}
-	config := ToConfig(s)
+	config := toConfig(s)
 	v1alpha1.SetDefaults(&config)
 	if err := v1alpha1.AsError(config.Validate(nil)); err != nil {
 		return runtime.RawExtension{}, err
@@ -83,10 +84,7 @@ func parametersOf(s Selection) (runtime.RawExtension, error) {
 
 // requestName turns an interface name into a DNS label that is not taken yet.
 func requestName(iface string, taken map[string]bool) string {
-	label := strings.Trim(strings.Map(LabelRune, strings.ToLower(iface)), "-")
-	if label == "" {
-		label = "net"
-	}
+	label := cmp.Or(Label(iface), "net")
 	name := label
 	for n := 2; taken[name]; n++ {
 		name = fmt.Sprintf("%s-%d", label, n)
@@ -95,10 +93,12 @@ func requestName(iface string, taken map[string]bool) string {
 	return name
 }
 
-// LabelRune replaces the characters that a DNS label cannot have with hyphens, for strings.Map.
-func LabelRune(r rune) rune {
-	if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
-		return r
-	}
-	return '-'
+// Label returns a name in lower case without the characters that a DNS label cannot have.
+func Label(name string) string {
+	return strings.Trim(strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '-'
+	}, strings.ToLower(name)), "-")
 }

@@ -4,8 +4,8 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
-// ToConfig returns the wire form of a selection, without its unknown keys.
-func ToConfig(s Selection) v1alpha1.AttachmentConfig {
+// toConfig returns the wire form of a selection, without its unknown keys.
+func toConfig(s Selection) v1alpha1.AttachmentConfig {
 	c := v1alpha1.AttachmentConfig{
 		TypeMeta:           v1alpha1.TypeMeta(),
 		Interface:          s.Interface,
@@ -26,7 +26,7 @@ func ToConfig(s Selection) v1alpha1.AttachmentConfig {
 	return *c.DeepCopy()
 }
 
-// FromConfig returns the selection of a config. It is the inverse of ToConfig.
+// FromConfig returns the selection of a config. It is the inverse of toConfig.
 func FromConfig(c v1alpha1.AttachmentConfig) Selection {
 	c = *c.DeepCopy()
 	s := Selection{

@@ -134,7 +134,7 @@ func FuzzFromClaim(f *testing.F) {
 		for _, annotation := range c.annotations {
 			selections, _ := ParseSelections(annotation, "default")
 			for _, s := range selections {
-				f.Add(string(mustJSON(ToConfig(s))))
+				f.Add(string(mustJSON(toConfig(s))))
 			}
 		}
 	}

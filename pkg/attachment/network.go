@@ -92,7 +92,7 @@ func ParseNetworkFile(nad *nadv1.NetworkAttachmentDefinition, path string, confi
 
 // unparsed returns the network without its configuration.
 func unparsed(nad *nadv1.NetworkAttachmentDefinition) Network {
-	n := Network{Ref: NetworkRef{Namespace: nad.Namespace, Name: nad.Name}, ResourceName: PoolOf(nad.Annotations)}
+	n := Network{Ref: RefOf(nad), ResourceName: PoolOf(nad.Annotations)}
 	if value, found := nad.Annotations[DeviceFromAnnotation]; found {
 		n.DeviceFrom = cmp.Or(value, "required")
 	}

@@ -63,7 +63,7 @@ func LaterOfEqualID(nads []*nadv1.NetworkAttachmentDefinition) map[NetworkRef]Ne
 	earliest := make(map[NetworkID]*nadv1.NetworkAttachmentDefinition, len(nads))
 	var equal []*nadv1.NetworkAttachmentDefinition
 	for _, nad := range nads {
-		id := NetworkIDOf(refOf(nad))
+		id := NetworkIDOf(RefOf(nad))
 		first, found := earliest[id]
 		if found {
 			equal = append(equal, first, nad)
@@ -74,20 +74,16 @@ func LaterOfEqualID(nads []*nadv1.NetworkAttachmentDefinition) map[NetworkRef]Ne
 	}
 	out := map[NetworkRef]NetworkRef{}
 	for _, nad := range equal {
-		if first := earliest[NetworkIDOf(refOf(nad))]; first != nad {
-			out[refOf(nad)] = refOf(first)
+		if first := earliest[NetworkIDOf(RefOf(nad))]; first != nad {
+			out[RefOf(nad)] = RefOf(first)
 		}
 	}
 	return out
 }
 
-func refOf(nad *nadv1.NetworkAttachmentDefinition) NetworkRef {
-	return NetworkRef{Namespace: nad.Namespace, Name: nad.Name}
-}
-
 // byAge sorts NADs by creation. Manifests have neither times nor UIDs, so that their names decide.
 func byAge(a, b *nadv1.NetworkAttachmentDefinition) int {
-	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.UID, b.UID), cmp.Compare(refOf(a).String(), refOf(b).String()))
+	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.UID, b.UID), cmp.Compare(RefOf(a).String(), RefOf(b).String()))
 }
 
 // Attribute returns the name of the attribute that lists the ID's mark, in the driver's domain: n_ and the

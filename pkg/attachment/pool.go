@@ -11,14 +11,14 @@ var capacityDomains = []string{"ovs-cni.network.kubevirt.io", "bridge.network.ku
 // and a pod's limit still keeps the pod on nodes that have the resource.
 func PoolOf(annotations map[string]string) string {
 	name := annotations[ResourceNameAnnotation]
-	if IsNodeCapacity(name) {
+	if isNodeCapacity(name) {
 		return ""
 	}
 	return name
 }
 
-// IsNodeCapacity reports whether a resource is a capacity of nodes without devices.
-func IsNodeCapacity(resourceName string) bool {
+// isNodeCapacity reports whether a resource is a capacity of nodes without devices.
+func isNodeCapacity(resourceName string) bool {
 	for _, domain := range capacityDomains {
 		if strings.HasPrefix(resourceName, domain+"/") {
 			return true

@@ -1,6 +1,9 @@
 package attachment
 
-import corev1 "k8s.io/api/core/v1"
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // NetworkRef names a NetworkAttachmentDefinition.
 type NetworkRef struct {
@@ -10,6 +13,11 @@ type NetworkRef struct {
 
 // String returns namespace/name.
 func (r NetworkRef) String() string { return r.Namespace + "/" + r.Name }
+
+// RefOf returns the reference to a NetworkAttachmentDefinition.
+func RefOf(nad metav1.Object) NetworkRef {
+	return NetworkRef{Namespace: nad.GetNamespace(), Name: nad.GetName()}
+}
 
 // PodRef names a pod with its UID.
 type PodRef struct {

@@ -120,7 +120,7 @@ func element(i int) *field.Path { return field.NewPath("networks").Index(i) }
 // checked validates a selection and sets its defaults. It uses the wire form, so that annotations
 // and claims have the same rules.
 func checked(s Selection, path *field.Path) (Selection, error) {
-	config := ToConfig(s)
+	config := toConfig(s)
 	if config.Network == nil {
 		config.Network = &v1alpha1.NetworkReference{}
 	}

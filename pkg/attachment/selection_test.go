@@ -124,12 +124,12 @@ func TestConfigIsTheSelection(t *testing.T) {
 func checkConfigRoundTrip(t *testing.T, s Selection) {
 	t.Helper()
 	s.Unknown = nil
-	config := ToConfig(s)
+	config := toConfig(s)
 	if diff := cmp.Diff(s, FromConfig(config)); diff != "" {
-		t.Errorf("FromConfig(ToConfig(s)) (-want +got):\n%s", diff)
+		t.Errorf("FromConfig(toConfig(s)) (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(config, ToConfig(FromConfig(config))); diff != "" {
-		t.Errorf("ToConfig(FromConfig(c)) (-want +got):\n%s", diff)
+	if diff := cmp.Diff(config, toConfig(FromConfig(config))); diff != "" {
+		t.Errorf("toConfig(FromConfig(c)) (-want +got):\n%s", diff)
 	}
 	if err := config.Validate(nil).ToAggregate(); err != nil {
 		t.Errorf("a selection that parses is not valid in a claim: %v", err)

@@ -40,7 +40,12 @@ func ClaimUIDs(records []Record) []string {
 // Networks returns the records of attachments that the pod is to have, without those of devices
 // that it gets without a network.
 func Networks(records []Record) []Record {
-	return slices.DeleteFunc(slices.Clone(records), func(r Record) bool { return r.DeviceOnly || r.Removed })
+	return Where(records, func(r Record) bool { return !r.DeviceOnly && !r.Removed })
+}
+
+// Where returns the records that match.
+func Where(records []Record, match func(Record) bool) []Record {
+	return slices.DeleteFunc(slices.Clone(records), func(r Record) bool { return !match(r) })
 }
 
 // AnyAdopted reports whether Multus made one of the attachments.

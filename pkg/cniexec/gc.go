@@ -8,12 +8,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/containernetworking/cni/libcni"
 	"github.com/containernetworking/cni/pkg/types"
-
-	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
 // Errors of GC if it did nothing.
@@ -21,23 +18,10 @@ var (
 	// ErrForeignAttachments means that another runtime of this node has, or may have,
 	// attachments of the network. The plugins would take these for stale.
 	ErrForeignAttachments = errors.New("another runtime has attachments of this network")
-	// ErrPluginsRunning means that an ADD or DEL is running, and GC cannot know whether
+	// errPluginsRunning means that an ADD or DEL is running, and GC cannot know whether
 	// its attachment is valid. The caller may retry.
-	ErrPluginsRunning = errors.New("CNI plugins are running")
+	errPluginsRunning = errors.New("CNI plugins are running")
 )
-
-// Orphan is an attachment that only the cache still has.
-type Orphan struct {
-	// Network is the name in the CNI configuration.
-	Network     string
-	ContainerID string
-	// Interface is the name in the sandbox.
-	Interface string
-	// Config is the CNI configuration that ADD was given.
-	Config json.RawMessage
-
-	cached CacheEntry
-}
 
 // Orphans returns the attachments in this Runner's cache that valid rejects and whose
 // network namespace is gone. It leaves out attachments whose namespace still exists: they
@@ -46,32 +30,23 @@ type Orphan struct {
 // The error is about files of the cache that cannot be read; they stay as they are, and
 // the other orphans are returned all the same. The file of a running ADD may be one of
 // them.
-func (r *Runner) Orphans(valid func(containerID, ifName string) bool) ([]Orphan, error) {
+func (r *Runner) Orphans(valid func(containerID, ifName string) bool) ([]Cached, error) {
 	all, err := r.Cached()
-	var orphans []Orphan
+	var orphans []Cached
 	for _, c := range all {
-		if !c.NetNSExists && !valid(c.ContainerID, c.Interface) {
-			orphans = append(orphans, c.Orphan)
+		if !c.NetNSExists && !valid(c.ContainerID, c.IfName) {
+			orphans = append(orphans, c)
 		}
 	}
 	return orphans, err
 }
 
-// PodRef returns the pod from the plugins' arguments. What they do not name is empty.
-func (o Orphan) PodRef() attachment.PodRef { return o.cached.Pod() }
-
 // Cached is an attachment in a Runner's cache. DelOrphan deletes it if the caller knows
 // that it is an orphan.
 type Cached struct {
-	Orphan
-	// File is the path of its file in the cache.
-	File string
-	// Written is when the file was written.
-	Written time.Time
+	CacheEntry
 	// NetNSExists is true if its network namespace exists.
 	NetNSExists bool
-	// Pod is the pod as namespace/name, or empty if it is not known.
-	Pod string
 }
 
 // Cached returns the attachments in this Runner's cache. The error is about files that
@@ -80,16 +55,13 @@ func (r *Runner) Cached() ([]Cached, error) {
 	all, err := readCache(r.results(), "")
 	out := make([]Cached, 0, len(all))
 	for _, c := range all {
-		out = append(out, Cached{
-			Orphan: Orphan{Network: c.Network, ContainerID: c.ContainerID, Interface: c.IfName, Config: c.Config, cached: c},
-			File:   c.File, Written: c.Written, NetNSExists: r.netnsExists(c.NetNS), Pod: c.pod(),
-		})
+		out = append(out, Cached{CacheEntry: c, NetNSExists: r.netnsExists(c.NetNS)})
 	}
 	return out, err
 }
 
-// pod returns the attachment's pod as namespace/name from the plugins' arguments, or "".
-func (c CacheEntry) pod() string {
+// PodName returns the attachment's pod as namespace/name from the plugins' arguments, or "".
+func (c CacheEntry) PodName() string {
 	pod := c.Pod()
 	if pod.Name == "" {
 		return ""
@@ -100,18 +72,18 @@ func (c CacheEntry) pod() string {
 // DelOrphan runs DEL with what ADD was given, without a network namespace. Configuration,
 // arguments and capability arguments come from the cache, and so does the result, which
 // libcni reads itself. Success removes the orphan from the cache.
-func (r *Runner) DelOrphan(ctx context.Context, o Orphan) error {
-	list, err := libcni.NetworkConfFromBytes(o.cached.Config)
+func (r *Runner) DelOrphan(ctx context.Context, o Cached) error {
+	list, err := libcni.NetworkConfFromBytes(o.Config)
 	if err != nil {
 		return fmt.Errorf("reading the cached conflist: %w", err)
 	}
 	r.running.RLock()
 	defer r.running.RUnlock()
-	if err := r.del(ctx, list, o.cached.runtimeConf(""), o.cached.NetNS); err != nil {
+	if err := r.del(ctx, list, o.runtimeConf(""), o.NetNS); err != nil {
 		return err
 	}
 	var info string
-	if json.Unmarshal(o.cached.CapabilityArgs[infoCapability], &info) != nil {
+	if json.Unmarshal(o.CapabilityArgs[infoCapability], &info) != nil {
 		return nil // written before nadra passed this capability
 	}
 	return r.removeInfo(info)
@@ -127,7 +99,7 @@ func (r *Runner) DelOrphan(ctx context.Context, o Orphan) error {
 // begun and never finished. It may have others.
 //
 // GC does nothing and returns ErrForeignAttachments if the cache of another runtime on
-// this node has an attachment with this CNI name, ErrPluginsRunning if this Runner runs
+// this node has an attachment with this CNI name, errPluginsRunning if this Runner runs
 // plugins, and another error if a file of this Runner's cache cannot be read, because it
 // may be an attachment, too. Plugins that are to run meanwhile wait until GC has ended.
 func (r *Runner) GC(ctx context.Context, conflist json.RawMessage, valid []types.GCAttachment) error {
@@ -139,7 +111,7 @@ func (r *Runner) GC(ctx context.Context, conflist json.RawMessage, valid []types
 		return err
 	}
 	if !r.running.TryLock() {
-		return ErrPluginsRunning
+		return errPluginsRunning
 	}
 	defer r.running.Unlock()
 	if err := r.noForeign(list.Name); err != nil {

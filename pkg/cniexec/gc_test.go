@@ -79,7 +79,7 @@ func TestOrphansAreDeletedWithWhatAddHad(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "blue-damaged-net1") {
 		t.Errorf("error %v", err)
 	}
-	if len(orphans) != 1 || orphans[0].ContainerID != "orphan" || orphans[0].Interface != "net1" || orphans[0].Network != "blue" {
+	if len(orphans) != 1 || orphans[0].ContainerID != "orphan" || orphans[0].IfName != "net1" || orphans[0].Network != "blue" {
 		t.Fatalf("orphans %+v", orphans)
 	}
 	if err := w.DelOrphan(t.Context(), orphans[0]); err != nil {
@@ -260,7 +260,7 @@ func TestGCRunsAlone(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := w.GC(t.Context(), a.Conflist, nil); !errors.Is(err, ErrPluginsRunning) {
+			if err := w.GC(t.Context(), a.Conflist, nil); !errors.Is(err, errPluginsRunning) {
 				t.Errorf("GC beside it: %v", err)
 			}
 			if free := w.running.TryRLock(); free == (verb == "GC") {

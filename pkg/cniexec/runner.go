@@ -138,7 +138,7 @@ func (r *Runner) add(ctx context.Context, s attachment.Sandbox, a attachment.Att
 			r.exec.ran(plugin, verb, took)
 		}
 	}
-	cni := libcni.NewCNIConfigWithCacheDir(r.dirs, r.cacheDir, &hostExec{root: r.exec.root, ran: ran, held: h})
+	cni := r.with(hostExec{ran: ran, held: h})
 	res, err := cni.AddNetworkList(ctx, list, r.runtimeConf(s, a))
 	if err != nil {
 		return Added{}, err
@@ -208,8 +208,14 @@ func (r *Runner) del(ctx context.Context, list *libcni.NetworkConfigList, rt *li
 	if rt.NetNS != "" {
 		return r.cni.DelNetworkList(ctx, list, rt)
 	}
-	cni := libcni.NewCNIConfigWithCacheDir(r.dirs, r.cacheDir, &hostExec{root: r.exec.root, ran: r.exec.ran, gone: true, path: r.nothingAt(path)})
+	cni := r.with(hostExec{ran: r.exec.ran, gone: true, path: r.nothingAt(path)})
 	return errors.Join(cni.DelNetworkList(ctx, list, rt), r.releaseAddresses(ctx, list, rt))
+}
+
+// with returns a libcni with this Runner's cache that runs plugins in another way.
+func (r *Runner) with(e hostExec) *libcni.CNIConfig {
+	e.root = r.exec.root
+	return libcni.NewCNIConfigWithCacheDir(r.dirs, r.cacheDir, &e)
 }
 
 // keep returns a duplicate of the file by which the caller keeps the namespace, or nil if
@@ -242,7 +248,7 @@ func (r *Runner) moved(path string, kept *os.File) bool {
 // delKept runs the chain in a network namespace that is no longer at its path.
 func (r *Runner) delKept(ctx context.Context, list *libcni.NetworkConfigList, rt *libcni.RuntimeConf, path string, kept *os.File) error {
 	rt.NetNS = keptPath
-	cni := libcni.NewCNIConfigWithCacheDir(r.dirs, r.cacheDir, &hostExec{root: r.exec.root, ran: r.exec.ran, kept: kept, path: r.nothingAt(path)})
+	cni := r.with(hostExec{ran: r.exec.ran, kept: kept, path: r.nothingAt(path)})
 	return cni.DelNetworkList(ctx, list, rt)
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/background"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/networkstatus"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/operations"
 )
@@ -128,7 +129,7 @@ func attaching(pod attachment.PodRef, limit time.Duration) operations.Operation 
 // attachRecorded attaches a sandbox that has its records, and reports the result.
 func (js *attachJobs) attachRecorded(ctx context.Context, j *job, started time.Time) {
 	fail := func(ctx context.Context, err error) {
-		js.fail(ctx, j, fmt.Errorf("attaching pod %s/%s: %w", j.sandbox.Pod.Namespace, j.sandbox.Pod.Name, err))
+		js.fail(ctx, j, fmt.Errorf("attaching pod %s: %w", j.sandbox.Pod, err))
 	}
 	err := js.operations.Do(ctx, attaching(j.sandbox.Pod, j.operation().Limit), func(ctx context.Context) error {
 		if err := js.attachPod(ctx, j); err != nil {
@@ -188,10 +189,7 @@ func (js *attachJobs) reportAttached(s attachment.Sandbox) {
 	js.operations.Go(func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, networkstatus.Late)
 		defer cancel()
-		select {
-		case <-status.Stored:
-		case <-ctx.Done():
-		}
+		background.Await(ctx, status.Stored)
 		send()
 	})
 }
@@ -289,15 +287,15 @@ func (js *attachJobs) attachAgain(ctx context.Context, s attachment.Sandbox) err
 // attachAgainLocked does so while no other operation on the pod runs. It leaves a network alone whose DEL would
 // harm another one, unless all are detached.
 func (js *attachJobs) attachAgainLocked(ctx context.Context, s attachment.Sandbox) error {
-	waiting := slices.DeleteFunc(js.store.ForPod(s.Pod.UID), func(r checkpoint.Record) bool {
-		return r.Phase != checkpoint.Attached || !networkstatus.Unlisted(r) || !checkpoint.InSandbox(s.ID)(r)
+	waiting := checkpoint.Where(js.store.ForPod(s.Pod.UID), func(r checkpoint.Record) bool {
+		return r.Phase == checkpoint.Attached && networkstatus.Unlisted(r) && checkpoint.InSandbox(s.ID)(r)
 	})
 	if len(waiting) == 0 {
 		return nil // it was detached meanwhile
 	}
 	if all(waiting, func(r checkpoint.Record) bool { return r.Live(s.ID) }) {
 		harms := func(r checkpoint.Record) bool { return js.attacher.Harm(r) != nil }
-		stay := slices.DeleteFunc(slices.Clone(waiting), func(r checkpoint.Record) bool { return !harms(r) })
+		stay := checkpoint.Where(waiting, harms)
 		if err := js.store.MarkStatusStored(stay); err != nil || len(stay) == len(waiting) {
 			return err
 		}

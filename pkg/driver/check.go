@@ -129,12 +129,8 @@ func (c *checker) latest(r checkpoint.Record) error {
 // attached, it waits for that.
 func (c *checker) checkAtStart(s attachment.Sandbox, attaching *job) {
 	c.background.Go(func(ctx context.Context) {
-		if attaching != nil {
-			select {
-			case <-attaching.done:
-			case <-ctx.Done():
-				return
-			}
+		if attaching != nil && !background.Await(ctx, attaching.done) {
+			return
 		}
 		c.check(ctx, s.Pod)
 	})
@@ -228,8 +224,8 @@ func (c *checker) checkPod(ctx context.Context, pod attachment.PodRef, requested
 // recordsOf returns the records of the networks that a pod is to have, without those that an edit is adding, which may fail
 // for as long as the pod runs.
 func (c *checker) recordsOf(pod attachment.PodRef) []checkpoint.Record {
-	return slices.DeleteFunc(checkpoint.Networks(c.store.ForPod(pod.UID)), func(r checkpoint.Record) bool {
-		return r.LiveIn != "" && r.Phase != checkpoint.Attached
+	return checkpoint.Where(checkpoint.Networks(c.store.ForPod(pod.UID)), func(r checkpoint.Record) bool {
+		return r.LiveIn == "" || r.Phase == checkpoint.Attached
 	})
 }
 

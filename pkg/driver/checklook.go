@@ -63,8 +63,8 @@ func (c *checker) lookAtAll() {
 // out virtual machines, whose interfaces virt-handler changes for the guest, interfaces that the pod has renamed, and
 // sandboxes that have ended.
 func (c *checker) lookAt(pod attachment.PodRef, records []checkpoint.Record) (changed bool) {
-	records = slices.DeleteFunc(checkpoint.Networks(records), func(r checkpoint.Record) bool {
-		return r.Phase != checkpoint.Attached || r.BootID != c.store.BootID() || r.Sandbox.NetNS == ""
+	records = checkpoint.Where(checkpoint.Networks(records), func(r checkpoint.Record) bool {
+		return r.Phase == checkpoint.Attached && r.BootID == c.store.BootID() && r.Sandbox.NetNS != ""
 	})
 	live, found := c.sandboxes.of(pod.UID)
 	if len(records) == 0 || !found || live.launcher {

@@ -28,7 +28,7 @@ func (c *checker) reportAll(ctx context.Context, pod attachment.PodRef, records 
 		}
 		return claimstatus.Attached(r)
 	}
-	removed := slices.DeleteFunc(c.store.ForPod(pod.UID), func(r checkpoint.Record) bool { return !r.Removed })
+	removed := checkpoint.Where(c.store.ForPod(pod.UID), func(r checkpoint.Record) bool { return r.Removed })
 	for claim, devices := range claimstatus.ByClaim(append(removed, records...), state) {
 		c.claimStatus.Repair(claim, devices)
 	}

@@ -24,7 +24,7 @@ const gcTime = 5 * time.Second
 func (s *sweeper) cleanCache(ctx context.Context) error {
 	orphans, err := s.orphans()
 	for _, o := range orphans {
-		s.tasks.Start("cached "+o.Network+" "+o.ContainerID+" "+o.Interface, func() {
+		s.tasks.Start("cached "+o.Network+" "+o.ContainerID+" "+o.IfName, func() {
 			if err := s.delOrphan(ctx, o); err != nil && !errors.Is(err, operations.ErrGoesFirst) {
 				klog.FromContext(ctx).Error(err, "Deleting an attachment without a record failed; the next sweep tries again", "network", o.Network, "sandbox", o.ContainerID)
 			}
@@ -34,7 +34,7 @@ func (s *sweeper) cleanCache(ctx context.Context) error {
 }
 
 // orphans returns the attachments that are in the CNI cache and in no record.
-func (s *sweeper) orphans() ([]cniexec.Orphan, error) {
+func (s *sweeper) orphans() ([]cniexec.Cached, error) {
 	known := map[types.GCAttachment]bool{}
 	for _, a := range s.validAttachments() {
 		known[a] = true
@@ -45,15 +45,15 @@ func (s *sweeper) orphans() ([]cniexec.Orphan, error) {
 }
 
 // delOrphan runs the DEL of an attachment in a sandbox that is gone, unless it has a record by now.
-func (s *sweeper) delOrphan(ctx context.Context, o cniexec.Orphan) error {
+func (s *sweeper) delOrphan(ctx context.Context, o cniexec.Cached) error {
 	var r checkpoint.Record
 	r.Attachment.Conflist = o.Config
 	op := operations.Operation{
-		Pod: o.PodRef(), Sandbox: o.ContainerID, Manner: operations.Yielding, Detaching: true,
+		Pod: o.Pod(), Sandbox: o.ContainerID, Manner: operations.Yielding, Detaching: true,
 		Limit: s.attacher.Limits.Detaching([]checkpoint.Record{r}), Over: reason.Errorf(reason.DELUnfinished, "the time for the DEL is over"),
 	}
 	return s.operations.Run(ctx, op, func(ctx context.Context) error {
-		if slices.Contains(s.validAttachments(), types.GCAttachment{ContainerID: o.ContainerID, IfName: o.Interface}) {
+		if slices.Contains(s.validAttachments(), types.GCAttachment{ContainerID: o.ContainerID, IfName: o.IfName}) {
 			return nil
 		}
 		return s.operations.DelOrphan(ctx, o)

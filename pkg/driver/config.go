@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/metadata"
 
 	"github.com/nadra-dev/nadra/internal/metrics"
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/hwdevices"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/operations"
@@ -19,8 +20,6 @@ import (
 
 // Config has the driver's settings. All fields are required but PodUID, Serving and Metrics.
 type Config struct {
-	// DriverName is the DRA driver's name.
-	DriverName string
 	// NodeName is the Node that the driver runs on.
 	NodeName string
 	// PodUID is the UID of the driver's pod. Without it, the driver does not ask another one to
@@ -91,7 +90,7 @@ type Hardware = hwdevices.Sources
 type PoolConfig = hwdevices.PoolConfig
 
 // pluginDir returns the driver's own directory below the kubelet's plugins directory.
-func (c Config) pluginDir() string { return filepath.Join(c.KubeletPluginsDir, c.DriverName) }
+func (c Config) pluginDir() string { return filepath.Join(c.KubeletPluginsDir, v1alpha1.DriverName) }
 
 // networksText returns the annotation by which a pod requests networks of nadra.
 func (c Config) networksText(annotations map[string]string) string {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/failpoint"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
@@ -103,10 +104,10 @@ func (p *podReferences) knowsAll(claims []*resourceapi.ResourceClaim) bool {
 }
 
 // ungated returns the containers that get no CDI device from these claims, and so no gate.
-func (p *podReferences) ungated(claims []*resourceapi.ResourceClaim, driver string) []string {
+func (p *podReferences) ungated(claims []*resourceapi.ResourceClaim) []string {
 	var out []string
 	for _, c := range p.containers {
-		if !slices.ContainsFunc(claims, func(claim *resourceapi.ResourceClaim) bool { return p.gates(claim, c, driver) }) {
+		if !slices.ContainsFunc(claims, func(claim *resourceapi.ResourceClaim) bool { return p.gates(claim, c) }) {
 			out = append(out, c.name)
 		}
 	}
@@ -114,9 +115,9 @@ func (p *podReferences) ungated(claims []*resourceapi.ResourceClaim, driver stri
 }
 
 // gates reports whether a container gets a device of nadra's from a claim.
-func (p *podReferences) gates(claim *resourceapi.ResourceClaim, c containerReferences, driver string) bool {
+func (p *podReferences) gates(claim *resourceapi.ResourceClaim, c containerReferences) bool {
 	for _, result := range claim.Status.Allocation.Devices.Results {
-		if result.Driver != driver {
+		if result.Driver != v1alpha1.DriverName {
 			continue
 		}
 		if slices.Contains(c.extended[claim.Name], result.Request) {
@@ -153,9 +154,9 @@ func (p *preparer) checkContainers(ctx context.Context, claims []*resourceapi.Re
 	pod := prepared[i][0].Pod
 	references, err := p.references(ctx, pod, claims)
 	if err != nil {
-		return reason.Errorf(reason.PodNotRead, "pod %s/%s: reading which claims its containers reference: %w", pod.Namespace, pod.Name, err)
+		return reason.Errorf(reason.PodNotRead, "pod %s: reading which claims its containers reference: %w", pod, err)
 	}
-	ungated := references.ungated(claims, p.cfg.DriverName)
+	ungated := references.ungated(claims)
 	if len(ungated) == 0 {
 		return nil
 	}
@@ -164,8 +165,8 @@ func (p *preparer) checkContainers(ctx context.Context, claims []*resourceapi.Re
 		remedy = fmt.Sprintf("create the pod again with {name: %s} there, in every container and init container; a copy of a pod (kubectl debug --copy-to) gets it with --keep-annotations. "+
 			"Where nadra's webhook is installed and answers, it completes both", name)
 	}
-	return reason.Errorf(reason.ContainerWithoutClaim, "pod %s/%s: nothing would hold container %s until the pod's networks are attached, because resources.claims of it names no claim with networks: %s",
-		pod.Namespace, pod.Name, strings.Join(ungated, ", "), remedy)
+	return reason.Errorf(reason.ContainerWithoutClaim, "pod %s: nothing would hold container %s until the pod's networks are attached, because resources.claims of it names no claim with networks: %s",
+		pod, strings.Join(ungated, ", "), remedy)
 }
 
 // references returns what the containers of a pod with these claims reference. It asks the

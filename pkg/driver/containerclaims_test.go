@@ -72,7 +72,7 @@ func TestUngated(t *testing.T) {
 		{"a request of another driver's", referencing(ref("net", "gpu"), ref("net", "lan")), []*resourceapi.ResourceClaim{net}, []string{"a"}},
 		{"an extended resource of one container", withExtended, []*resourceapi.ResourceClaim{extended}, []string{"a"}},
 	} {
-		drivertest.Same(t, tt.name, tt.want, referencesOf(tt.pod).ungated(tt.claims, ours))
+		drivertest.Same(t, tt.name, tt.want, referencesOf(tt.pod).ungated(tt.claims))
 	}
 	if got := referencesOf(&corev1.Pod{}); got != nil {
 		t.Errorf("a pod without claims: %+v", got)

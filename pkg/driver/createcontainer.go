@@ -14,6 +14,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/background"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/cdi"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/networkstatus"
 )
@@ -158,8 +159,7 @@ func (h *hooks) admit(ctx context.Context, sandbox attachment.Sandbox, container
 	case mayHold && (!found || waited < networkstatus.Late):
 		return metrics.Held, nil
 	case !found:
-		return metrics.Refused, reason.Errorf(reason.AttachRunning, "pod %s/%s is attached again: its network-status could not be stored in time",
-			sandbox.Pod.Namespace, sandbox.Pod.Name)
+		return metrics.Refused, reason.Errorf(reason.AttachRunning, "pod %s is attached again: its network-status could not be stored in time", sandbox.Pod)
 	}
 	return metrics.Refused, statusError(sandbox.Pod, waited, status.Err)
 }
@@ -187,16 +187,10 @@ func (h *hooks) retryWhenAttached(sandbox attachment.Sandbox) {
 	j := h.jobs.of(sandbox)
 	h.retrigger.when(sandbox.Pod, func(ctx context.Context) bool {
 		if j != nil {
-			select {
-			case <-j.done:
-			case <-ctx.Done():
-			}
+			background.Await(ctx, j.done)
 		}
 		if status, found := h.networkStatus.Pending(sandbox.Pod); found && slices.ContainsFunc(h.store.ForPod(sandbox.Pod.UID), networkstatus.Missing) {
-			select {
-			case <-status.Stored:
-			case <-ctx.Done():
-			}
+			background.Await(ctx, status.Stored)
 		}
 		records := h.store.ForPod(sandbox.Pod.UID)
 		return len(records) > 0 && !slices.ContainsFunc(records, h.attacher.Missing(sandbox)) && !slices.ContainsFunc(records, networkstatus.Missing)
@@ -205,8 +199,8 @@ func (h *hooks) retryWhenAttached(sandbox attachment.Sandbox) {
 
 // statusError returns the error for a pod whose network-status is not stored.
 func statusError(pod attachment.PodRef, waited time.Duration, cause error) error {
-	err := fmt.Errorf("pod %s/%s has its networks, but the API server has not stored its network-status for %s; nadra tries again",
-		pod.Namespace, pod.Name, waited.Round(100*time.Millisecond))
+	err := fmt.Errorf("pod %s has its networks, but the API server has not stored its network-status for %s; nadra tries again",
+		pod, waited.Round(100*time.Millisecond))
 	if cause != nil {
 		err = fmt.Errorf("%w: %w", err, cause)
 	}
@@ -215,6 +209,6 @@ func statusError(pod attachment.PodRef, waited time.Duration, cause error) error
 
 // notAttachedError returns the error for a pod that lacks an attachment in a sandbox.
 func notAttachedError(r checkpoint.Record, sandbox attachment.Sandbox, cause error) error {
-	return fmt.Errorf("pod %s/%s is not attached to network %s (%s) in sandbox %.12s, phase %s: %w",
-		sandbox.Pod.Namespace, sandbox.Pod.Name, r.Attachment.Network, r.Attachment.Interface, sandbox.ID, r.Phase, cause)
+	return fmt.Errorf("pod %s is not attached to network %s (%s) in sandbox %.12s, phase %s: %w",
+		sandbox.Pod, r.Attachment.Network, r.Attachment.Interface, sandbox.ID, r.Phase, cause)
 }

@@ -41,7 +41,7 @@ func (p *pods) runDELs(ctx context.Context, s attachment.Sandbox, kept attach.Ke
 		return p.forgetUnclaimed(s.Pod, checkpoint.InSandbox(s.ID))
 	})
 	if err != nil {
-		return reason.Errorf(reason.DELUnfinished, "detaching pod %s/%s (retried when its claims are unprepared): %w", s.Pod.Namespace, s.Pod.Name, err)
+		return reason.Errorf(reason.DELUnfinished, "detaching pod %s (retried when its claims are unprepared): %w", s.Pod, err)
 	}
 	return nil
 }

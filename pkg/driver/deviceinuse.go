@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 )
@@ -35,8 +36,8 @@ func shareOf(d attachment.OtherDriverDevice) share {
 // sharesOf returns what a record's claim has: its device of nadra's, and the one of another driver on which the
 // network runs, or that it has by its pool. Networks that share such a device with others hold it, too: until their
 // DEL has succeeded, the interface of a pod that should be gone may still send on it.
-func sharesOf(r checkpoint.Record, driver string) []share {
-	out := []share{{driver, r.Pool, r.Device, r.ShareID}}
+func sharesOf(r checkpoint.Record) []share {
+	out := []share{{v1alpha1.DriverName, r.Pool, r.Device, r.ShareID}}
 	for _, d := range []*attachment.OtherDriverDevice{r.Attachment.On, r.OfPool} {
 		if d != nil {
 			out = append(out, shareOf(*d))
@@ -51,15 +52,15 @@ type holders struct {
 	pending map[share]checkpoint.PendingDEL
 }
 
-func holdersOf(driver string, records []checkpoint.Record, dels []checkpoint.PendingDEL) holders {
+func holdersOf(records []checkpoint.Record, dels []checkpoint.PendingDEL) holders {
 	h := holders{map[share]checkpoint.Record{}, map[share]checkpoint.PendingDEL{}}
 	for _, r := range records {
-		for _, s := range sharesOf(r, driver) {
+		for _, s := range sharesOf(r) {
 			h.records[s] = r
 		}
 	}
 	for _, d := range dels {
-		for _, s := range sharesOf(d.Record, driver) {
+		for _, s := range sharesOf(d.Record) {
 			h.records[s], h.pending[s] = d.Record, d
 		}
 	}
@@ -79,17 +80,17 @@ func (e *heldError) Unwrap() error { return e.error }
 func (h holders) error(s share) error {
 	holder := h.records[s]
 	if del, is := h.pending[s]; is {
-		return &heldError{s, reason.Errorf(reason.DeviceInUse, "device %q of pool %q (driver %s) is still in use on this node: the DEL of network %s for pod %s/%s is pending since %s, and is retried: %s",
-			s.device, s.pool, s.driver, holder.Attachment.Network, holder.Pod.Namespace, holder.Pod.Name, timestamp(del.Since), del.Cause)}
+		return &heldError{s, reason.Errorf(reason.DeviceInUse, "device %q of pool %q (driver %s) is still in use on this node: the DEL of network %s for pod %s is pending since %s, and is retried: %s",
+			s.device, s.pool, s.driver, holder.Attachment.Network, holder.Pod, timestamp(del.Since), del.Cause)}
 	}
-	return &heldError{s, reason.Errorf(reason.DeviceInUse, "device %q of pool %q (driver %s) is still in use on this node by claim %s/%s for pod %s: it is free when that pod is gone",
-		s.device, s.pool, s.driver, holder.Claim.Namespace, holder.Claim.Name, holder.Pod.Name)}
+	return &heldError{s, reason.Errorf(reason.DeviceInUse, "device %q of pool %q (driver %s) is still in use on this node by claim %s for pod %s: it is free when that pod is gone",
+		s.device, s.pool, s.driver, holder.Claim, holder.Pod.Name)}
 }
 
 // inUse returns an error if another claim still has a device of these claims. The scheduler
 // allocates each device once, but after a forced deletion, or while a DEL is pending, sooner than the node is done.
-func inUse(claims []*resourceapi.ResourceClaim, driver string, records []checkpoint.Record, dels []checkpoint.PendingDEL) error {
-	held := holdersOf(driver, records, dels)
+func inUse(claims []*resourceapi.ResourceClaim, records []checkpoint.Record, dels []checkpoint.PendingDEL) error {
+	held := holdersOf(records, dels)
 	for _, claim := range claims {
 		if claim.Status.Allocation == nil {
 			continue // the planner refuses it
@@ -125,7 +126,7 @@ func (p *preparer) waitForDevices(ctx context.Context, claims []*resourceapi.Res
 				return err
 			}
 		}
-		return inUse(claims, p.cfg.DriverName, p.store.All(), p.store.PendingDELs())
+		return inUse(claims, p.store.All(), p.store.PendingDELs())
 	}
 	err := check()
 	if err == nil {
@@ -133,7 +134,7 @@ func (p *preparer) waitForDevices(ctx context.Context, claims []*resourceapi.Res
 	}
 	p.sweeps.Set() // a sandbox that is gone may still have it
 	p.attacher.PendingDELs.Hasten(func(r checkpoint.Record) bool {
-		return inUse(claims, p.cfg.DriverName, []checkpoint.Record{r}, nil) != nil
+		return inUse(claims, []checkpoint.Record{r}, nil) != nil
 	})
 	_ = wait.PollUntilContextTimeout(ctx, inUsePoll, inUseWait, false, func(context.Context) (bool, error) {
 		err = check()

@@ -28,7 +28,7 @@ import (
 // hangingPlugin has plugins of which those with this type in their configuration hang in DEL.
 type hangingPlugin struct {
 	*drivertest.Kernel
-	orphans []cniexec.Orphan
+	orphans []cniexec.Cached
 
 	mu            sync.Mutex
 	running, most int
@@ -57,11 +57,11 @@ func (h *hangingPlugin) Del(ctx context.Context, s attachment.Sandbox, a attachm
 	return h.Kernel.Del(ctx, s, a, result)
 }
 
-func (h *hangingPlugin) Orphans(func(string, string) bool) ([]cniexec.Orphan, error) {
-	return append([]cniexec.Orphan(nil), h.orphans...), nil
+func (h *hangingPlugin) Orphans(func(string, string) bool) ([]cniexec.Cached, error) {
+	return append([]cniexec.Cached(nil), h.orphans...), nil
 }
 
-func (h *hangingPlugin) DelOrphan(ctx context.Context, o cniexec.Orphan) error {
+func (h *hangingPlugin) DelOrphan(ctx context.Context, o cniexec.Cached) error {
 	if string(o.Config) == hangingConf {
 		return h.hang(ctx)
 	}
@@ -92,7 +92,7 @@ func TestHangingPluginDelaysOnlyItsSweep(t *testing.T) {
 				t.Fatal(err)
 			}
 			k.End(s)
-			h.orphans = append(h.orphans, cniexec.Orphan{ContainerID: fmt.Sprint("orphan-", i), Config: json.RawMessage(conflist)})
+			h.orphans = append(h.orphans, cniexec.Cached{CacheEntry: cniexec.CacheEntry{ContainerID: fmt.Sprint("orphan-", i), Config: json.RawMessage(conflist)}})
 		}
 		ctx, stop := context.WithCancel(t.Context())
 		began := time.Now()

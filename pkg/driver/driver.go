@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sync/semaphore"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
@@ -100,7 +101,7 @@ func newNode(ctx context.Context, cfg Config, clients Clients, env *environment)
 	if err != nil {
 		return nil, err
 	}
-	status := claimstatus.NewWriter(clients.Kube, cfg.DriverName, cfg.NodeName)
+	status := claimstatus.NewWriter(clients.Kube, cfg.NodeName)
 	return &node{
 		environment: env, cfg: cfg, clients: clients, started: time.Now(),
 		operations: operations.New(ctx, env.plugins, cfg.limits()), background: background.NewGroup(ctx),
@@ -134,7 +135,7 @@ type pods struct {
 func newPods(n *node, networks *publish.View, devices *hwdevices.View) *pods {
 	planner := &planner{node: n, networks: networks, devices: devices}
 	status := networkstatus.NewWriter(networkstatus.Options{
-		Kube: n.clients.NetworkStatus, Manager: n.cfg.DriverName, DefaultNetwork: n.defaultEntries, Find: n.watch.Find,
+		Kube: n.clients.NetworkStatus, Manager: v1alpha1.DriverName, DefaultNetwork: n.defaultEntries, Find: n.watch.Find,
 		Links: func(s attachment.Sandbox) ([]string, error) {
 			ns, err := n.netns.Inspect(s.NetNS)
 			return ns.Links, err

@@ -96,7 +96,7 @@ func openEnvironment(ctx context.Context, cfg Config, clients Clients) (*environ
 	if err != nil {
 		return nil, err
 	}
-	watch, err := newPodWatch(clients.Kube, cfg.DriverName, cfg.NodeName)
+	watch, err := newPodWatch(clients.Kube, cfg.NodeName)
 	if err != nil {
 		return nil, err
 	}

@@ -114,7 +114,7 @@ func newDriverWith(t *testing.T, s setup, nads ...*nadv1.NetworkAttachmentDefini
 	}
 	k := drivertest.NewKernel()
 	cfg := Config{
-		DriverName: "net.nadra.dev", NodeName: "node-1", HostRoot: t.TempDir(), CDIDir: t.TempDir(), KubeletPluginsDir: t.TempDir(),
+		NodeName: "node-1", HostRoot: t.TempDir(), CDIDir: t.TempDir(), KubeletPluginsDir: t.TempDir(),
 		CNIBinDirs: []string{"/opt/cni/bin"}, NADConfDir: "/net.d", Copies: 1,
 		HookBudget: time.Hour, AddTimeout: 30 * time.Second, DelTimeout: 10 * time.Second, Metrics: metrics.NewNode(),
 	}
@@ -126,7 +126,7 @@ func newDriverWith(t *testing.T, s setup, nads ...*nadv1.NetworkAttachmentDefini
 	if s.clients != nil {
 		s.clients(&clients)
 	}
-	watch, err := newPodWatch(clients.Kube, cfg.DriverName, cfg.NodeName)
+	watch, err := newPodWatch(clients.Kube, cfg.NodeName)
 	if err != nil {
 		t.Fatal(err)
 	}

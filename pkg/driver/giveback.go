@@ -41,7 +41,7 @@ func (a *adopter) giveBack(ctx context.Context, without bool) error {
 // completely. It keeps one that has ended: the runtime does not call Multus for it any more. The caller's
 // operation has the pod's lock.
 func (a *adopter) giveBackOne(ctx context.Context, s multusstate.Sandbox) error {
-	records := slices.DeleteFunc(a.store.ForPod(s.Pod.UID), func(r checkpoint.Record) bool { return !checkpoint.InSandbox(s.ID)(r) })
+	records := checkpoint.Where(a.store.ForPod(s.Pod.UID), checkpoint.InSandbox(s.ID))
 	if a.hasPendingDEL(s.ID) || a.hasEnded(s) || len(records) > 0 && !checkpoint.AnyAdopted(records) {
 		return nil
 	}

@@ -370,7 +370,7 @@ func TestDriverThatNeverIsQuiet(t *testing.T) {
 		})
 	}()
 	cfg := Config{
-		StateDir: dir, PodUID: "second", DriverName: "net.nadra.dev", CDIDir: t.TempDir(), GateBinary: filepath.Join(t.TempDir(), "nadra-gate"),
+		StateDir: dir, PodUID: "second", CDIDir: t.TempDir(), GateBinary: filepath.Join(t.TempDir(), "nadra-gate"),
 		KubeletPluginsDir: t.TempDir(), KubeletRegistryDir: t.TempDir(),
 	}
 	if err := os.WriteFile(cfg.GateBinary, nil, 0o700); err != nil {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/failpoint"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/background"
 )
 
@@ -160,12 +161,10 @@ func (p *plugin) HandleError(ctx context.Context, err error, msg string) {
 // registers before that: the kubelet fails the pods that it starts meanwhile, and tries them
 // again only after 60–90 s.
 func (p *plugin) waitForLoad(ctx context.Context) error {
-	select {
-	case <-p.loaded:
-		return nil
-	case <-ctx.Done():
+	if !background.Await(ctx, p.loaded) {
 		return fmt.Errorf("waiting until the driver has read the networks: %w", context.Cause(ctx))
 	}
+	return nil
 }
 
 // waitForRuntime delays Prepare until the runtime calls the hooks: a pod that is prepared
@@ -194,9 +193,9 @@ func (d *Driver) startKubeletPlugin(ctx context.Context) (*kubeletplugin.Helper,
 	if err := d.makeSocketDirs(); err != nil {
 		return nil, err
 	}
-	registrar, service := socketNames(d.cfg.DriverName, d.started)
+	registrar, service := socketNames(d.started)
 	helper, err := kubeletplugin.Start(ctx, d.plugin, append(metadataOptions(d.cfg),
-		kubeletplugin.DriverName(d.cfg.DriverName),
+		kubeletplugin.DriverName(v1alpha1.DriverName),
 		kubeletplugin.KubeClient(d.clients.Kube),
 		kubeletplugin.NodeName(d.cfg.NodeName),
 		kubeletplugin.PluginDataDirectoryPath(d.cfg.pluginDir()),
@@ -230,17 +229,17 @@ func (n *node) makeSocketDirs() error {
 
 // socketNames returns the names of the registration socket, and of the socket for calls, of a driver
 // that was started at a time.
-func socketNames(driver string, started time.Time) (registrar, service string) {
+func socketNames(started time.Time) (registrar, service string) {
 	id := fmt.Sprintf("%016x", started.UnixNano())
-	return driver + "-" + id + "-reg.sock", "dra-" + id + ".sock"
+	return v1alpha1.DriverName + "-" + id + "-reg.sock", "dra-" + id + ".sock"
 }
 
 // removeStaleSockets removes the sockets of earlier drivers, which did not end in an orderly way,
 // also those without the time in their names. The state directory's lock ensures that none of
 // them runs.
 func (d *Driver) removeStaleSockets() error {
-	registrar, service := socketNames(d.cfg.DriverName, d.started)
-	stale := regexp.MustCompile("^" + regexp.QuoteMeta(d.cfg.DriverName) + "(-[0-9a-f]{16})?-reg\\.sock$|^dra(-[0-9a-f]{16})?\\.sock$")
+	registrar, service := socketNames(d.started)
+	stale := regexp.MustCompile("^" + regexp.QuoteMeta(v1alpha1.DriverName) + "(-[0-9a-f]{16})?-reg\\.sock$|^dra(-[0-9a-f]{16})?\\.sock$")
 	for _, dir := range []string{d.cfg.KubeletRegistryDir, d.cfg.pluginDir()} {
 		entries, err := os.ReadDir(dir)
 		if err != nil {

@@ -16,8 +16,8 @@ import (
 // TestRemoveStaleSockets checks that the sockets of earlier drivers go, and no others.
 func TestRemoveStaleSockets(t *testing.T) {
 	d := newDriverWith(t, setup{cfg: func(cfg *Config) { cfg.KubeletRegistryDir = t.TempDir() }})
-	earlierRegistrar, earlier := socketNames("net.nadra.dev", time.Unix(1700000000, 0))
-	registrar, service := socketNames("net.nadra.dev", d.started)
+	earlierRegistrar, earlier := socketNames(time.Unix(1700000000, 0))
+	registrar, service := socketNames(d.started)
 	for dir, names := range map[string]struct{ stale, others []string }{
 		d.cfg.KubeletRegistryDir: {[]string{earlierRegistrar, "net.nadra.dev-reg.sock"}, []string{"gpu-reg.sock", "net.nadra.dev-other-reg.sock", registrar, "net.nadra.dev.sock", "xnet.nadra.dev-reg.sock"}},
 		d.cfg.pluginDir():        {[]string{earlier, "dra.sock"}, []string{service, "dra.sock.txt", "nadra-gate"}},

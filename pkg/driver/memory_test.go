@@ -99,7 +99,7 @@ func TestMemoryOfAttachedPods(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	slim := slimPod("net.nadra.dev")
+	slim := slimPod
 	got := grown(t, func() any {
 		var kept []any
 		for i := range pods {

@@ -75,7 +75,7 @@ func (p *preparer) withRecorded(ctx context.Context, pod attachment.PodRef, have
 		}
 		claim, err := p.clients.Kube.ResourceV1().ResourceClaims(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
 		if err != nil {
-			return nil, fmt.Errorf("reading claim %s/%s: %w", ref.Namespace, ref.Name, err)
+			return nil, fmt.Errorf("reading claim %s: %w", ref, err)
 		}
 		if string(claim.UID) == ref.UID {
 			claims = append(claims, claim)

@@ -46,7 +46,7 @@ func reserve(c *resourceapi.ResourceClaim, pods ...string) *resourceapi.Resource
 // see makes the watch of a driver know a pod.
 func see(t *testing.T, d *Driver, pod *corev1.Pod) {
 	t.Helper()
-	slim, err := slimPod("net.nadra.dev")(pod)
+	slim, err := slimPod(pod)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,7 @@ func TestMultusEntry(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, seen := range []bool{true, false} {
-				watch, err := newPodWatch(nil, "net.nadra.dev", "node-1")
+				watch, err := newPodWatch(nil, "node-1")
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/background"
 )
 
 const (
@@ -54,10 +55,7 @@ func (c *nriClient) run(ctx context.Context) error {
 		if ctx.Err() == nil {
 			klog.FromContext(ctx).Error(err, "Lost the container runtime's NRI; pods with claims wait until it is back", "retryAfter", pause)
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
-		}
+		background.Sleep(ctx, pause)
 		pause = min(2*pause, reconnectMax)
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/publish"
 )
@@ -51,7 +52,7 @@ func (p *planner) findOtherDevices(ctx context.Context, requests []request) erro
 	if err != nil {
 		return err
 	}
-	held := holdersOf(p.cfg.DriverName, p.store.All(), p.store.PendingDELs())
+	held := holdersOf(p.store.All(), p.store.PendingDELs())
 	for i, place := range places {
 		r, d := &requests[place], assigned[i]
 		r.ofPool = &d
@@ -83,7 +84,7 @@ func (p *planner) otherDevicesOf(ctx context.Context, ref attachment.PodRef, oth
 			continue
 		}
 		for _, r := range claim.Status.Allocation.Devices.Results {
-			if r.Driver == p.cfg.DriverName {
+			if r.Driver == v1alpha1.DriverName {
 				continue
 			}
 			device, _, err := others.get(ctx, r.Driver, r.Pool, r.Device)

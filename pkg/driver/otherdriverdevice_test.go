@@ -297,7 +297,7 @@ func TestOthersDevicesInUse(t *testing.T) {
 			if tt.pending {
 				records, dels = nil, []checkpoint.PendingDEL{{Record: tt.record, Cause: "the card does not answer"}}
 			}
-			err := inUse([]*resourceapi.ResourceClaim{next}, "net.nadra.dev", records, dels)
+			err := inUse([]*resourceapi.ResourceClaim{next}, records, dels)
 			if !tt.held {
 				if err != nil {
 					t.Error(err)
@@ -341,7 +341,7 @@ func TestDeviceOfPoolIsHeld(t *testing.T) {
 		if err := prepare(t, d, claimed)["d-uid"].Err; reason.Of(err) != reason.DeviceInUse {
 			t.Errorf("%s, by the pool: %v", what, err)
 		}
-		if err := inUse([]*resourceapi.ResourceClaim{from}, d.cfg.DriverName, d.store.All(), d.store.PendingDELs()); reason.Of(err) != reason.DeviceInUse {
+		if err := inUse([]*resourceapi.ResourceClaim{from}, d.store.All(), d.store.PendingDELs()); reason.Of(err) != reason.DeviceInUse {
 			t.Errorf("%s, by deviceFrom: %v", what, err)
 		}
 	}

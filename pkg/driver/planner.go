@@ -48,14 +48,14 @@ func (p *planner) plan(ctx context.Context, claims []*resourceapi.ResourceClaim)
 	for _, claim := range claims {
 		rs, err := p.requestsOf(claim)
 		if err != nil {
-			failed[claim.UID] = fmt.Errorf("preparing claim %s/%s: %w", claim.Namespace, claim.Name, err)
+			failed[claim.UID] = preparing(claim, err)
 		}
 		requests = append(requests, rs...)
 	}
 	if first := firstError(claims, failed); first != nil {
 		for _, claim := range claims {
 			if failed[claim.UID] == nil {
-				failed[claim.UID] = reason.Errorf(reason.OtherClaimFailed, "claim %s/%s waits for the pod's other claims: %w", claim.Namespace, claim.Name, first)
+				failed[claim.UID] = reason.Errorf(reason.OtherClaimFailed, "claim %s waits for the pod's other claims: %w", refOf(claim), first)
 			}
 		}
 		return nil, failed

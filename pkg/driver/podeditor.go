@@ -63,7 +63,7 @@ func givenTo(pod *metav1.PartialObjectMetadata) int {
 
 // recordsOf returns the records of a pod without those that exist for another sandbox.
 func (e *podEditor) recordsOf(s attachment.Sandbox) []checkpoint.Record {
-	return slices.DeleteFunc(e.store.ForPod(s.Pod.UID), func(r checkpoint.Record) bool { return r.Unclaimed() && !checkpoint.InSandbox(s.ID)(r) })
+	return checkpoint.Where(e.store.ForPod(s.Pod.UID), func(r checkpoint.Record) bool { return !r.Unclaimed() || checkpoint.InSandbox(s.ID)(r) })
 }
 
 // baselineOf returns the annotation of which an edit is a change: the one that was there when the
@@ -171,7 +171,7 @@ func (e *podEditor) deleteRemoved(ctx context.Context, s liveSandbox) (deleted b
 	over := func(r checkpoint.Record) bool {
 		return r.NeedsDEL() && checkpoint.InSandbox(s.ID)(r) && (r.Removed || r.Live(s.ID) && r.Phase == checkpoint.Attaching)
 	}
-	todo := slices.DeleteFunc(e.recordsOf(s.Sandbox), func(r checkpoint.Record) bool { return !over(r) })
+	todo := checkpoint.Where(e.recordsOf(s.Sandbox), over)
 	if len(todo) == 0 {
 		return false, nil
 	}
@@ -311,8 +311,7 @@ func (e *podEditor) show(ctx context.Context, s liveSandbox, pod *metav1.Partial
 	if slices.ContainsFunc(records, e.attacher.Missing(s.Sandbox)) {
 		return // the end of the attach writes it
 	}
-	attached := e.attacher.AttachedIn(s.Sandbox)
-	list := networkstatus.Listed(slices.DeleteFunc(records, func(r checkpoint.Record) bool { return !attached(r) }))
+	list := networkstatus.Listed(checkpoint.Where(records, e.attacher.AttachedIn(s.Sandbox)))
 	_, writing := e.networkStatus.Pending(s.Pod)
 	late := !writing && e.podOf(s, pod).Foreign() == "" && !e.networkStatus.Lists(s.Sandbox, pod.Annotations[nadv1.NetworkStatusAnnot], list)
 	if changed || late {

@@ -115,7 +115,7 @@ func (w *editWorld) deliver(name string) (before, now *metav1.PartialObjectMetad
 	w.t.Helper()
 	pod := w.pod(name)
 	pod.Spec.RestartPolicy = w.restart
-	known, err := slimPod("net.nadra.dev")(pod)
+	known, err := slimPod(pod)
 	if err != nil {
 		w.t.Fatal(err)
 	}

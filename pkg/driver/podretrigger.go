@@ -23,6 +23,7 @@ import (
 	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
 	"github.com/nadra-dev/nadra/internal/kube"
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/background"
@@ -200,7 +201,7 @@ func (p *podRetrigger) retriggerPod(ctx context.Context, pod *corev1.Pod) error 
 // annotate changes a pod, so that the kubelet tries it again.
 func (p *podRetrigger) annotate(ctx context.Context, pod attachment.PodRef) error {
 	now := time.Now().UTC().Format(time.RFC3339Nano)
-	if err := kube.AnnotatePod(ctx, p.clients.Kube, p.cfg.DriverName, pod, "", retriggerAnnotation, now); err != nil {
+	if err := kube.AnnotatePod(ctx, p.clients.Kube, v1alpha1.DriverName, pod, "", retriggerAnnotation, now); err != nil {
 		return fmt.Errorf("retriggering pod %s: %w", pod, err)
 	}
 	klog.FromContext(ctx).Info("The kubelet may have waited for the driver; made it retry the pod", "pod", klog.KRef(pod.Namespace, pod.Name))
@@ -226,13 +227,8 @@ func (p *podRetrigger) waitsForDriver(ctx context.Context, pod *corev1.Pod) (boo
 		if err != nil {
 			return false, fmt.Errorf("reading claim %s of pod %s/%s: %w", name, pod.Namespace, pod.Name, err)
 		}
-		if claim.Status.Allocation == nil {
-			continue
-		}
-		for _, r := range claim.Status.Allocation.Devices.Results {
-			if r.Driver == p.cfg.DriverName {
-				return true, nil
-			}
+		if attachment.HasDevices(claim) {
+			return true, nil
 		}
 	}
 	return false, nil

@@ -39,12 +39,12 @@ type knownPod struct {
 }
 
 // newPodWatch returns a watch of the node's pods that has not started.
-func newPodWatch(client kubernetes.Interface, driver, node string) (*podWatch, error) {
+func newPodWatch(client kubernetes.Interface, node string) (*podWatch, error) {
 	informer := coreinformers.NewFilteredPodInformer(client, metav1.NamespaceAll, 0, cache.Indexers{},
 		func(o *metav1.ListOptions) {
 			o.FieldSelector = fields.OneTermEqualSelector("spec.nodeName", node).String()
 		})
-	if err := informer.SetTransform(slimPod(driver)); err != nil {
+	if err := informer.SetTransform(slimPod); err != nil {
 		return nil, fmt.Errorf("watching pods: %w", err)
 	}
 	return &podWatch{client: client, informer: informer}, nil
@@ -81,23 +81,21 @@ func restartOf(spec *corev1.PodSpec) corev1.RestartPolicy {
 	return spec.RestartPolicy
 }
 
-// slimPod returns a function that drops what the driver does not read.
-func slimPod(driver string) cache.TransformFunc {
-	return func(obj any) (any, error) {
-		pod, ok := obj.(*corev1.Pod)
-		if !ok {
-			return obj, nil
-		}
-		return &knownPod{
-			PartialObjectMetadata: metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
-				Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
-				Annotations: keptAnnotations(pod.Annotations), DeletionTimestamp: pod.DeletionTimestamp,
-			}},
-			restart:    restartOf(&pod.Spec),
-			ownStatus:  attachment.StatusWrittenBy(driver, pod),
-			references: referencesOf(pod),
-		}, nil
+// slimPod drops what the driver does not read.
+func slimPod(obj any) (any, error) {
+	pod, ok := obj.(*corev1.Pod)
+	if !ok {
+		return obj, nil
 	}
+	return &knownPod{
+		PartialObjectMetadata: metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
+			Annotations: keptAnnotations(pod.Annotations), DeletionTimestamp: pod.DeletionTimestamp,
+		}},
+		restart:    restartOf(&pod.Spec),
+		ownStatus:  attachment.StatusIsOurs(pod),
+		references: referencesOf(pod),
+	}, nil
 }
 
 // maxStatus is the number of bytes that are kept of a pod's network-status. It is more than

@@ -33,7 +33,7 @@ func TestWatchKnowsWhoseStatusItIs(t *testing.T) {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{{
 			Manager: manager, FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:annotations":{"f:k8s.v1.cni.cncf.io/network-status":{}}}}`),
 		}}}}
-		slim, err := slimPod("net.nadra.dev")(pod)
+		slim, err := slimPod(pod)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
@@ -21,7 +20,7 @@ func TestMemoryOfPods(t *testing.T) {
 	for _, key := range []string{
 		attachment.NetworksAnnotation, attachment.OwnNetworksAnnotation, nadv1.NetworkStatusAnnot, checkAnnotation, corev1.MirrorPodAnnotationKey, "example.com/other",
 	} {
-		slim := slimPod(v1alpha1.DriverName)
+		slim := slimPod
 		kept := make([]any, pods)
 		before := heap()
 		for i := range kept {

@@ -40,7 +40,7 @@ func (p *preparer) prepareMoved(ctx context.Context, pod attachment.PodRef) erro
 	failed := map[types.UID]error{}
 	for _, claim := range claims {
 		if _, err := podOf(claim); err != nil { // the first pod may still have it
-			failed[claim.UID] = fmt.Errorf("preparing claim %s/%s: %w", claim.Namespace, claim.Name, err)
+			failed[claim.UID] = preparing(claim, err)
 		}
 	}
 	if err == nil && len(failed) == 0 {
@@ -71,7 +71,7 @@ func (p *preparer) prepareAll(ctx context.Context, asked, claims []*resourceapi.
 		var held *heldError
 		if errors.As(err, &held) { // a device of another driver, by a pool: the kubelet asks again
 			p.sweeps.Set()
-			p.attacher.PendingDELs.Hasten(func(r checkpoint.Record) bool { return slices.Contains(sharesOf(r, p.cfg.DriverName), held.share) })
+			p.attacher.PendingDELs.Hasten(func(r checkpoint.Record) bool { return slices.Contains(sharesOf(r), held.share) })
 			break
 		}
 	}
@@ -140,7 +140,7 @@ func (p *preparer) lock(ctx context.Context, claims []*resourceapi.ResourceClaim
 	}
 	for _, claim := range claims {
 		if p.unprepared.has(string(claim.UID), pod.UID, time.Now()) {
-			err = reason.Errorf(reason.ClaimUnprepared, "claim %s/%s was unprepared for this pod already", claim.Namespace, claim.Name)
+			err = reason.Errorf(reason.ClaimUnprepared, "claim %s was unprepared for this pod already", refOf(claim))
 		}
 	}
 	if ctx.Err() != nil {
@@ -189,7 +189,7 @@ func (p *preparer) toPlan(asked, claims []*resourceapi.ResourceClaim) ([]*resour
 	}
 	for _, claim := range claims {
 		if slices.ContainsFunc(p.store.ForClaim(string(claim.UID)), checkpoint.Record.NeedsDEL) {
-			return nil, reason.Errorf(reason.ClaimIncomplete, "claim %s/%s is attached already while another claim of its pod is new: delete the pod", claim.Namespace, claim.Name)
+			return nil, reason.Errorf(reason.ClaimIncomplete, "claim %s is attached already while another claim of its pod is new: delete the pod", refOf(claim))
 		}
 	}
 	for _, claim := range asked {
@@ -210,7 +210,12 @@ func passes(claim *resourceapi.ResourceClaim, records []checkpoint.Record) bool 
 func errorForAll(claims []*resourceapi.ResourceClaim, err error) map[types.UID]error {
 	failed := map[types.UID]error{}
 	for _, claim := range claims {
-		failed[claim.UID] = fmt.Errorf("preparing claim %s/%s: %w", claim.Namespace, claim.Name, err)
+		failed[claim.UID] = preparing(claim, err)
 	}
 	return failed
+}
+
+// preparing returns the error of a claim that cannot be prepared.
+func preparing(claim *resourceapi.ResourceClaim, err error) error {
+	return fmt.Errorf("preparing claim %s: %w", refOf(claim), err)
 }

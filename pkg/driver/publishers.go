@@ -33,7 +33,7 @@ type publishers struct {
 // newPublishers returns publishers that have not started.
 func newPublishers(n *node) (*publishers, error) {
 	cfg, clients, h := n.cfg, n.clients, n.cfg.Hardware
-	otherDrivers, err := publish.NewOtherDrivers(clients.Kube, cfg.DriverName, cfg.NodeName)
+	otherDrivers, err := publish.NewOtherDrivers(clients.Kube, cfg.NodeName)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +52,7 @@ func newPublishers(n *node) (*publishers, error) {
 	poolSources := hwdevices.NewPoolSources(hwdevices.Clients{Kube: clients.Kube, Metadata: clients.Metadata, Dynamic: clients.Dynamic}, cfg.NodeName, h)
 	reader := inventory.Reader{Sys: h.SysRoot, Dev: filepath.Join(cfg.HostRoot, "dev"), Kernel: inventory.HostKernel()}
 	hardware := hwdevices.New(hwdevices.Options{
-		Node: cfg.NodeName, Driver: cfg.DriverName, Copies: cfg.Copies, Pools: poolSources.List, Read: reader.Read,
+		Node: cfg.NodeName, Copies: cfg.Copies, Pools: poolSources.List, Read: reader.Read,
 		UsedByPlugins: func(ctx context.Context) (map[string]string, error) {
 			return hwdevices.UsedByPlugins(ctx, h.PodResources)
 		},
@@ -61,7 +61,7 @@ func newPublishers(n *node) (*publishers, error) {
 	features := &sliceFeatures{
 		known: slicewriter.AllFeatures,
 		ask: func(ctx context.Context) (slicewriter.Features, error) {
-			return slicewriter.AskFeatures(ctx, clients.Kube, cfg.DriverName, cfg.NodeName)
+			return slicewriter.AskFeatures(ctx, clients.Kube, cfg.NodeName)
 		},
 		use: func(features slicewriter.Features) {
 			networks.UseFeatures(features)

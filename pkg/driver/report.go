@@ -37,7 +37,7 @@ type reporter struct {
 // prepareFailed puts the error on the claim's devices and on the pods that the claim is reserved
 // for. Pods of a PodGroup are not known here; they have the kubelet's Event.
 func (r *reporter) prepareFailed(claim *resourceapi.ResourceClaim, err error) {
-	r.claimStatus.Set(refOf(claim), claimstatus.PrepareFailed(claim, r.cfg.DriverName, err))
+	r.claimStatus.Set(refOf(claim), claimstatus.PrepareFailed(claim, err))
 	for _, consumer := range claim.Status.ReservedFor {
 		if !attachment.IsPod(consumer) {
 			continue

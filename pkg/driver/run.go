@@ -16,6 +16,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 	"k8s.io/klog/v2"
 
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/hwdevices"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/slicewriter"
@@ -268,7 +269,7 @@ func (d *Driver) start(ctx context.Context, start func(func() error), writer *sl
 		})
 	}
 	start(func() error { return d.features.run(ctx) })
-	start(func() error { return d.slices.Run(ctx, listSlices(d.clients.Kube, d.cfg.DriverName, d.cfg.NodeName)) })
+	start(func() error { return d.slices.Run(ctx, listSlices(d.clients.Kube, d.cfg.NodeName)) })
 	start(func() error { return d.retrigger.run(ctx) })
 	if !d.nri.begun.Load() {
 		start(func() error { return d.nri.run(ctx) })
@@ -292,10 +293,10 @@ func (d *Driver) ownerChanged(ctx context.Context, owned, report bool) {
 }
 
 // listSlices returns a function that lists the driver's slices of a node.
-func listSlices(kube kubernetes.Interface, driver, node string) func(context.Context) ([]resourceapi.ResourceSlice, error) {
+func listSlices(kube kubernetes.Interface, node string) func(context.Context) ([]resourceapi.ResourceSlice, error) {
 	return func(ctx context.Context) ([]resourceapi.ResourceSlice, error) {
 		list, err := kube.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{FieldSelector: fields.Set{
-			resourceapi.ResourceSliceSelectorDriver: driver, resourceapi.ResourceSliceSelectorNodeName: node,
+			resourceapi.ResourceSliceSelectorDriver: v1alpha1.DriverName, resourceapi.ResourceSliceSelectorNodeName: node,
 		}.String()})
 		if err != nil {
 			return nil, fmt.Errorf("listing the ResourceSlices of this node: %w", err)

@@ -114,7 +114,7 @@ func (n *running) start(t *testing.T, claim *resourceapi.ResourceClaim, changes 
 		t.Fatal(err)
 	}
 	cfg := Config{
-		DriverName: "net.nadra.dev", NodeName: "node-1", HostRoot: filepath.Join(dir, "root"), StateDir: filepath.Join(dir, "state"),
+		NodeName: "node-1", HostRoot: filepath.Join(dir, "root"), StateDir: filepath.Join(dir, "state"),
 		CDIDir: filepath.Join(dir, "cdi"), NRISocket: filepath.Join(dir, "nri.sock"), GateBinary: filepath.Join(dir, "nadra-gate"),
 		KubeletPluginsDir: dir, KubeletRegistryDir: filepath.Join(dir, "registry"), Copies: 1, HookBudget: tolerant, AddTimeout: tolerant, DelTimeout: tolerant,
 	}
@@ -153,7 +153,7 @@ func (n *running) run(t *testing.T, cfg Config, clients Clients) {
 	}
 	n.ended = make(chan error, 1)
 	go func() { n.ended <- n.Run(ctx) }()
-	_, service := socketNames(cfg.DriverName, n.started)
+	_, service := socketNames(n.started)
 	conn, err := grpc.NewClient("unix://"+filepath.Join(cfg.pluginDir(), service), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/nadra-dev/nadra/pkg/driver/internal/background"
 )
 
 // runtimeLink has the state of the connection to the container runtime, and lets others wait
@@ -97,10 +99,8 @@ func (l *runtimeLink) state() linkState {
 
 // wait returns nil when the link is up, or the error of ctx.
 func (l *runtimeLink) wait(ctx context.Context) error {
-	select {
-	case <-l.channel():
-		return nil
-	case <-ctx.Done():
+	if !background.Await(ctx, l.channel()) {
 		return ctx.Err()
 	}
+	return nil
 }

@@ -97,7 +97,7 @@ func (s *sweeper) sweep(ctx context.Context, requested bool) {
 		return
 	}
 	if err == nil {
-		var orphans []cniexec.Orphan
+		var orphans []cniexec.Cached
 		orphans, err = s.orphans()
 		left.cached = len(orphans)
 	}

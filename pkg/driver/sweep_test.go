@@ -136,7 +136,7 @@ func TestLeftoversAreCounted(t *testing.T) {
 	is("while all is well", nil)
 	k.Namespace = func(string) (podnet.Namespace, error) { return podnet.Namespace{}, podns.ErrGone }
 	k.Fail("DEL net1", drivertest.Final("busy"))
-	k.Cached = []cniexec.Orphan{{Network: "blue"}, {Network: "red"}}
+	k.Cached = []cniexec.Cached{{CacheEntry: cniexec.CacheEntry{Network: "blue"}}, {CacheEntry: cniexec.CacheEntry{Network: "red"}}}
 	d.sweeper.sweep(t.Context(), true)
 	is("with a plugin that fails", map[string]int{orphanSandbox: 1, orphanCache: 2})
 	if err := d.store.DeferDEL(d.store.All()[0].Key(), errors.New("busy")); err != nil {

@@ -73,15 +73,14 @@ func newNamespacePolicies(client metadata.Interface, node UnclaimedPolicy) *name
 // before its namespace's policy was known.
 func (p *namespacePolicies) run(ctx context.Context, changed func()) error {
 	trigger := background.NewTrigger()
-	set := func(any) { trigger.Set() }
-	handler := cache.ResourceEventHandlerFuncs{AddFunc: set, UpdateFunc: func(_, _ any) { trigger.Set() }, DeleteFunc: set}
+
 	var watches sync.WaitGroup
 	defer watches.Wait()
 	for _, informer := range []cache.SharedIndexInformer{p.labelled, p.claimless} {
 		if informer == nil {
 			continue
 		}
-		if _, err := informer.AddEventHandler(handler); err != nil {
+		if _, err := informer.AddEventHandler(background.OnChange(trigger.Set)); err != nil {
 			return fmt.Errorf("watching namespaces: %w", err)
 		}
 		watches.Go(func() { informer.RunWithContext(ctx) })

@@ -33,8 +33,8 @@ const (
 	RDMAExclusive = "exclusive"
 )
 
-// EswitchSwitchdev is the eswitch mode in which functions have representors.
-const EswitchSwitchdev = "switchdev"
+// eswitchSwitchdev is the eswitch mode in which functions have representors.
+const eswitchSwitchdev = "switchdev"
 
 // DriverVFIO is the driver by which user space drives a function.
 const DriverVFIO = "vfio-pci"

@@ -128,7 +128,7 @@ func (s *scan) addRepresentors() {
 	ids := map[string]string{}
 	for i := range s.out {
 		f := &s.out[i]
-		if f.PF == nil || f.PF.Name == "" || f.EswitchMode != EswitchSwitchdev {
+		if f.PF == nil || f.PF.Name == "" || f.EswitchMode != eswitchSwitchdev {
 			continue
 		}
 		id, ok := ids[f.PF.Name]

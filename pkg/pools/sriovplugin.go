@@ -10,15 +10,15 @@ import (
 // Options are flags of the device plugins.
 type Options struct {
 	// SRIOVPrefix is the domain of resources of the SR-IOV device plugin without
-	// resourcePrefix, or empty for DefaultSRIOVPrefix.
+	// resourcePrefix, or empty for defaultSRIOVPrefix.
 	SRIOVPrefix string
 }
 
 // The device plugins' default domains.
 const (
-	DefaultSRIOVPrefix    = "intel.com"
+	defaultSRIOVPrefix    = "intel.com"
 	DefaultOperatorPrefix = "openshift.io"
-	DefaultRDMAPrefix     = "rdma"
+	defaultRDMAPrefix     = "rdma"
 )
 
 // ParseConfig parses the configuration of the SR-IOV device plugin, which has the field
@@ -68,7 +68,7 @@ func parseSRIOV(source Source, raw []byte, options Options) (Pool, error) {
 	p := Pool{Source: source, DeviceType: NetDevice}
 	prefix, name, deviceType := options.SRIOVPrefix, "", ""
 	if prefix == "" {
-		prefix = DefaultSRIOVPrefix
+		prefix = defaultSRIOVPrefix
 	}
 	o.prefix(&prefix)
 	o.get("resourceName", &name)
@@ -108,7 +108,7 @@ func parseRDMA(source Source, raw []byte) (Pool, error) {
 		return Pool{}, err
 	}
 	p := Pool{Source: source, DeviceType: SharedRDMA}
-	prefix, name := DefaultRDMAPrefix, ""
+	prefix, name := defaultRDMAPrefix, ""
 	var ifNames []string
 	o.prefix(&prefix)
 	o.get("resourceName", &name)

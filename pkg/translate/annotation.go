@@ -4,8 +4,6 @@ import (
 	"strings"
 	"sync"
 
-	"go.yaml.in/yaml/v3"
-
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
@@ -13,32 +11,31 @@ import (
 // annotationReader reads a pod's networks annotation.
 type annotationReader struct {
 	subject
-	annotation *yaml.Node
+	annotation spot
 	keys       []elementKey
 }
 
 // readAnnotation reads the annotation of a pod. It reports a finding and returns nil if the
 // annotation is invalid or names no network.
-func readAnnotation(s subject, annotation *yaml.Node) *request {
-	value := str(annotation)
+func readAnnotation(s subject, annotation spot) *request {
+	value, path := annotation.str(), annotation.path
 	r := annotationReader{subject: s, annotation: annotation}
-	path := s.pod.networksPath()
 	selections, err := attachment.ParseSelections(value, s.object.ref.Namespace)
 	if reason.Of(err) == reason.LimitExceeded {
-		s.add(LimitExceeded, path, s.doc.at(annotation), "%s", bare(err, reason.LimitExceeded.Text("")))
+		s.addAt(LimitExceeded, annotation, "%s", bare(err, reason.LimitExceeded.Text("")))
 		return nil
 	}
 	r.keys = elementKeys(value)
 	if err != nil {
 		if k, found := slashInName(r.keys); found {
-			s.add(SlashInName, path, s.doc.within(annotation, k.at), "%s", bare(err, "networks: "))
+			s.add(SlashInName, path, s.doc.within(annotation.node, k.at), "%s", bare(err, "networks: "))
 		} else {
-			s.add(BadAnnotation, path, s.doc.within(annotation, syntaxOffset(value)), "%s", bare(err, "networks: "))
+			s.add(BadAnnotation, path, s.doc.within(annotation.node, syntaxOffset(value)), "%s", bare(err, "networks: "))
 		}
 		return nil
 	}
 	if len(selections) == 0 {
-		s.add(NoNetworks, path, s.doc.at(annotation), "its value is %q", value)
+		s.addAt(NoNetworks, annotation, "its value is %q", value)
 		s.checkLeftOver(0)
 		return nil
 	}
@@ -51,15 +48,15 @@ func readAnnotation(s subject, annotation *yaml.Node) *request {
 
 // checkKeys reports the keys that have no effect. The other keys are converted with the pod.
 func (r annotationReader) checkKeys(selections []attachment.Selection) {
-	path := r.pod.networksPath()
+	path := r.annotation.path
 	does := effects(r.keys, func(element int) []string { return selections[element].Unknown })
 	stated := r.object.stated != "" || r.env.options.Namespace != ""
 	for i, k := range r.keys {
 		switch does[i] {
 		case unknown:
-			r.add(UnknownKey, path, r.doc.within(r.annotation, k.at), "networks[%d].%s is not a key of Multus or nadra", k.element, k.key)
+			r.add(UnknownKey, path, r.doc.within(r.annotation.node, k.at), "networks[%d].%s is not a key of Multus or nadra", k.element, k.key)
 		case overruled:
-			r.add(KeyWithoutEffect, path, r.doc.within(r.annotation, k.at), "another key overrules networks[%d].%s", k.element, k.key)
+			r.add(KeyWithoutEffect, path, r.doc.within(r.annotation.node, k.at), "another key overrules networks[%d].%s", k.element, k.key)
 		}
 	}
 	if !stated && len(namespaces(r.keys)) < len(selections) {
@@ -82,9 +79,9 @@ func namespaces(keys []elementKey) map[int]bool {
 func (r *request) place(selection int) Position {
 	at, found := r.names[selection]
 	if !found {
-		return r.at()
+		return r.doc.at(r.annotation.node)
 	}
-	return r.doc.within(r.annotation, at)
+	return r.doc.within(r.annotation.node, at)
 }
 
 // namesIn returns the offset of the first name of each element.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"go.yaml.in/yaml/v3"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
@@ -14,8 +13,7 @@ import (
 // handClaim is an entry of a pod's spec.resourceClaims that requests networks by a template
 // that was written by hand.
 type handClaim struct {
-	path     Path
-	node     *yaml.Node
+	spot
 	template string
 	requests attachment.ClaimRequests
 }
@@ -24,8 +22,8 @@ type handClaim struct {
 // templates are unknown.
 func (e *environment) handClaims(p pod) []handClaim {
 	var out []handClaim
-	for i, item := range items(get(p.template, "spec", "resourceClaims")) {
-		name := str(get(item, "resourceClaimTemplateName"))
+	for _, item := range p.claims() {
+		name := item.get("resourceClaimTemplateName").str()
 		if name == "" || MadeTemplate(name) {
 			continue
 		}
@@ -34,7 +32,7 @@ func (e *environment) handClaims(p pod) []handClaim {
 			continue
 		}
 		if requests := attachment.RequestsOfClaim(t.Spec, p.object.ref.Namespace, e.class); len(requests.Names) > 0 || requests.Err != nil {
-			out = append(out, handClaim{p.at.Child("spec", "resourceClaims").Index(i), item, name, requests})
+			out = append(out, handClaim{item, name, requests})
 		}
 	}
 	return out
@@ -42,15 +40,6 @@ func (e *environment) handClaims(p pod) []handClaim {
 
 // class returns a DeviceClass of the input, nil if it is unknown.
 func (e *environment) class(name string) *resourceapi.DeviceClass { return e.classSpecs[name] }
-
-// classOf decodes the spec of a DeviceClass. It returns an empty class for an invalid spec.
-func classOf(spec *yaml.Node) *resourceapi.DeviceClass {
-	class := &resourceapi.DeviceClass{}
-	if !decodeNode(spec, &class.Spec) {
-		return &resourceapi.DeviceClass{}
-	}
-	return class
-}
 
 // handNetworks returns the networks of handwritten claims. unknown says why the list is
 // incomplete, if it is.
@@ -72,21 +61,21 @@ func (r *request) claimedByHand() bool {
 func (r podRules) checkHandClaims() {
 	for _, c := range r.hand() {
 		if c.requests.Err != nil {
-			r.add(LimitExceeded, c.path, r.pod.doc.at(c.node), "template %s: %s", c.template, reason.Message(c.requests.Err))
+			r.addAt(LimitExceeded, c.spot, "template %s: %s", c.template, reason.Message(c.requests.Err))
 			continue
 		}
 		selections, unknown := handNetworks([]handClaim{c})
 		if unknown == "" {
 			unknown = "requests " + attachment.NetworksValue(selections)
 		}
-		r.add(ClaimedByHand, c.path, r.pod.doc.at(c.node), "template %s: %s", c.template, unknown)
+		r.addAt(ClaimedByHand, c.spot, "template %s: %s", c.template, unknown)
 	}
 }
 
 // unseen reports whether a pod has handwritten claims and no annotation in a cluster with
 // MultiNetworkPolicies, which go by the annotation.
 func (e *environment) unseen(p pod) bool {
-	return len(e.policies) > 0 && str(get(p.template, "spec", "hostNetwork")) != "true" && len(e.handClaims(p)) > 0
+	return len(e.policies) > 0 && !p.onHost() && len(e.handClaims(p)) > 0
 }
 
 // planUnseen reports a pod whose networks are hidden from network policies.
@@ -100,7 +89,7 @@ func (s subject) planUnseen() (networks, features []string) {
 	case unknown == "":
 		message = fmt.Sprintf("write the annotation %s: %s", attachment.NetworksAnnotation, attachment.NetworksValue(selections))
 	}
-	s.add(code, claims[0].path, s.pod.doc.at(claims[0].node), "%s", message)
+	s.addAt(code, claims[0].spot, "%s", message)
 	for _, selection := range selections {
 		networks = append(networks, selection.Network.String())
 		features = append(features, featuresOf(selection)...)

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -129,70 +128,45 @@ func templateName(prefix string, spec resourceapi.ResourceClaimSpec, selections 
 // adds no edit for a reference that exists. earlier has the templates of the existing
 // references.
 func (r *request) claimReferences(templates []string) (edits []Edit, earlier []string) {
-	spec := r.pod.at.Child("spec")
-	list := get(r.pod.template, "spec", "resourceClaims")
+	list := r.pod.template.get("spec", "resourceClaims")
 	var missing []any
 	var changed []Edit
 	for i, template := range templates {
 		name := podClaimName(i)
-		at := slices.IndexFunc(items(list), func(item *yaml.Node) bool { return str(get(item, "name")) == name })
-		if at < 0 {
+		entry := list.named(name)
+		if entry.node == nil {
 			missing = append(missing, fields{{Key: "name", Value: name}, {Key: "resourceClaimTemplateName", Value: template}})
 			continue
 		}
-		path := spec.Child("resourceClaims").Index(at)
-		now := get(list.Content[at], "resourceClaimTemplateName")
-		earlier = append(earlier, str(now))
+		now := entry.get("resourceClaimTemplateName")
+		earlier = append(earlier, now.str())
 		switch {
-		case str(now) == template:
-		case MadeTemplate(str(now)):
-			path = path.Child("resourceClaimTemplateName")
-			r.add(ClaimReplaced, path, r.pod.doc.at(now), "%s becomes %s", str(now), template)
-			changed = append(changed, Edit{Op: Replace, Path: path, Value: template})
+		case now.str() == template:
+		case MadeTemplate(now.str()):
+			r.addAt(ClaimReplaced, now, "%s becomes %s", now.str(), template)
+			changed = append(changed, Edit{Op: Replace, Path: now.path, Value: template})
 		default:
-			r.add(ClaimNameTaken, path, r.pod.doc.at(list.Content[at]), "the entry named %q refers to another claim", name)
+			r.addAt(ClaimNameTaken, entry, "the entry named %q refers to another claim", name)
 		}
 	}
 	for _, c := range r.pod.containers() {
 		edits = append(edits, claimEdits(c, len(templates))...)
 	}
-	edits = append(edits, changed...)
-	if yamledit.IsEmpty(list) && len(missing) > 0 {
-		return append(edits, Edit{Op: Add, Path: spec.Child("resourceClaims"), Value: missing}), earlier
-	}
-	for _, m := range missing {
-		edits = append(edits, Edit{Op: Add, Path: spec.Child("resourceClaims", "-"), Value: m})
-	}
-	return edits, earlier
+	return slices.Concat(edits, changed, list.adding(missing...)), earlier
 }
 
 // claimEdits returns the edits by which one container refers to the pod's claims.
 func claimEdits(c container, claims int) []Edit {
-	at := c.path.Child("resources")
-	resources := get(c.node, "resources")
-	list := get(resources, "claims")
+	resources := c.get("resources")
+	list := resources.get("claims")
 	var missing []any
 	for i := range claims {
-		if name := podClaimName(i); !hasNamed(list, name) {
+		if name := podClaimName(i); list.named(name).node == nil {
 			missing = append(missing, fields{{Key: "name", Value: name}})
 		}
 	}
-	switch {
-	case len(missing) == 0:
-		return nil
-	case yamledit.IsEmpty(resources):
-		return []Edit{{Op: Add, Path: at, Value: fields{{Key: "claims", Value: missing}}}}
-	case yamledit.IsEmpty(list):
-		return []Edit{{Op: Add, Path: at.Child("claims"), Value: missing}}
+	if len(missing) > 0 && yamledit.IsEmpty(resources.node) {
+		return []Edit{{Op: Add, Path: resources.path, Value: fields{{Key: "claims", Value: missing}}}}
 	}
-	var edits []Edit
-	for _, m := range missing {
-		edits = append(edits, Edit{Op: Add, Path: at.Child("claims", "-"), Value: m})
-	}
-	return edits
-}
-
-// hasNamed reports whether a list has an item with a name.
-func hasNamed(list *yaml.Node, name string) bool {
-	return slices.ContainsFunc(items(list), func(item *yaml.Node) bool { return str(get(item, "name")) == name })
+	return list.adding(missing...)
 }

@@ -57,7 +57,7 @@ func ClassOf(nad *nadv1.NetworkAttachmentDefinition, id attachment.NetworkID, o 
 	if !newEnvironment(o).servable(n) {
 		return nil, n.blocked
 	}
-	return deviceClass(attachment.NetworkRef{Namespace: nad.Namespace, Name: nad.Name}, id, n.resourceName), nil
+	return deviceClass(attachment.RefOf(nad), id, n.resourceName), nil
 }
 
 // PoolDevices returns a CEL expression that selects the devices of one resource pool. It checks

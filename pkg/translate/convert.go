@@ -5,9 +5,8 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 
+	"golang.org/x/sync/errgroup"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
@@ -158,14 +157,10 @@ func (e *environment) classesFor(workloads []Verdict, file string) []Created {
 // parallel calls f for 0 to n-1 on all processors. Parsing and writing text takes most of the
 // time, and files are independent of each other there.
 func parallel(n int, f func(int)) {
-	var next atomic.Int64
-	var group sync.WaitGroup
-	for range min(n, runtime.GOMAXPROCS(0)) {
-		group.Go(func() {
-			for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
-				f(int(i))
-			}
-		})
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i := range n {
+		group.Go(func() error { f(i); return nil })
 	}
-	group.Wait()
+	_ = group.Wait() // no call returns an error
 }

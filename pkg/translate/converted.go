@@ -4,10 +4,8 @@ import (
 	"regexp"
 	"slices"
 
-	"go.yaml.in/yaml/v3"
 	resourceapi "k8s.io/api/resource/v1"
 
-	"github.com/nadra-dev/nadra/internal/yamledit"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
@@ -19,18 +17,16 @@ func MadeTemplate(name string) bool { return madeName.MatchString(name) }
 
 // convertedClaim is an entry of a pod's spec.resourceClaims that a conversion added.
 type convertedClaim struct {
-	path           Path
-	node           *yaml.Node
+	spot
 	name, template string
 }
 
 // convertedClaims returns the entries that an earlier conversion added.
 func (p pod) convertedClaims() []convertedClaim {
 	var out []convertedClaim
-	for i, item := range items(get(p.template, "spec", "resourceClaims")) {
-		if template := str(get(item, "resourceClaimTemplateName")); MadeTemplate(template) {
-			path := p.at.Child("spec", "resourceClaims").Index(i)
-			out = append(out, convertedClaim{path, item, str(get(item, "name")), template})
+	for _, item := range p.claims() {
+		if template := item.get("resourceClaimTemplateName").str(); MadeTemplate(template) {
+			out = append(out, convertedClaim{item, item.get("name").str(), template})
 		}
 	}
 	return out
@@ -49,7 +45,7 @@ func (s subject) planClaimAlone() plan {
 		out.attaches = true
 		template := s.env.template(s.object.ref.Namespace, c.template)
 		if template == nil {
-			s.add(TemplateNotInInput, c.path, s.doc.at(c.node), "%s/%s is not in the input", s.object.ref.Namespace, c.template)
+			s.addAt(TemplateNotInInput, c.spot, "%s/%s is not in the input", s.object.ref.Namespace, c.template)
 		} else {
 			for _, selection := range selectionsOf(template) {
 				out.networks = append(out.networks, selection.Network.String())
@@ -57,7 +53,7 @@ func (s subject) planClaimAlone() plan {
 			}
 		}
 		if !s.env.options.DropAnnotation {
-			s.add(ClaimAlone, c.path, s.doc.at(c.node), "template %s has its networks", c.template)
+			s.addAt(ClaimAlone, c.spot, "template %s has its networks", c.template)
 		}
 	}
 	return out
@@ -84,16 +80,11 @@ func (m *resourceMatcher) checkMatchedBefore(replaced []string) {
 			}
 		}
 	}
-	for _, c := range m.pod.containers() {
-		for _, list := range resourceLists {
-			yamledit.Entries(get(c.node, "resources", list), func(key, value *yaml.Node) {
-				if n := m.references[key.Value]; n > before[key.Value] {
-					at := c.path.Child("resources", list, key.Value)
-					m.add(ResourceNotMatched, at, m.doc.at(value), "%d networks draw from it, and %s remain", n, str(value))
-				}
-			})
+	m.pod.eachResource(func(name string, value spot) {
+		if n := m.references[name]; n > before[name] {
+			m.addAt(ResourceNotMatched, value, "%d networks draw from it, and %s remain", n, value.str())
 		}
-	}
+	})
 }
 
 // checkLeftOver reports claims of a conversion beyond the first wanted ones.
@@ -104,7 +95,7 @@ func (s subject) checkLeftOver(wanted int) {
 	}
 	for _, c := range s.pod.convertedClaims() {
 		if !slices.Contains(names, c.name) {
-			s.add(ClaimLeftOver, c.path, s.doc.at(c.node), "%q refers to %s", c.name, c.template)
+			s.addAt(ClaimLeftOver, c.spot, "%q refers to %s", c.name, c.template)
 		}
 	}
 }

@@ -133,10 +133,9 @@ type foreignClaim struct {
 func (r *request) foreignClaims() []foreignClaim {
 	hand := r.hand()
 	var out []foreignClaim
-	for i, item := range items(get(r.pod.template, "spec", "resourceClaims")) {
-		name := str(get(item, "resourceClaimTemplateName"))
-		path := r.pod.at.Child("spec", "resourceClaims").Index(i).String()
-		if MadeTemplate(name) || slices.ContainsFunc(hand, func(c handClaim) bool { return c.path.String() == path }) {
+	for _, item := range r.pod.claims() {
+		name := item.get("resourceClaimTemplateName").str()
+		if MadeTemplate(name) || slices.ContainsFunc(hand, func(c handClaim) bool { return c.node == item.node }) {
 			continue
 		}
 		out = append(out, foreignClaim{name, r.env.selectorsOf(r.object.ref.Namespace, name)})

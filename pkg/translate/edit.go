@@ -24,6 +24,17 @@ type (
 	field  = yamledit.Field
 )
 
+// AppendEdits returns the edits that append items to a list, or that make the list if it is empty.
+func AppendEdits[T any](list Path, empty bool, items ...T) (edits []Edit) {
+	if empty && len(items) > 0 {
+		return []Edit{{Op: Add, Path: list, Value: items}}
+	}
+	for _, item := range items {
+		edits = append(edits, Edit{Op: Add, Path: list.Child("-"), Value: item})
+	}
+	return edits
+}
+
 // relative returns the edits of an object with paths that begin at it.
 func relative(object Path, edits []Edit) []Edit {
 	if len(object) == 0 {

@@ -165,9 +165,9 @@ func (w *work) planPods(env *environment) bool {
 	uses := w.misplacedAnnotations(pods)
 	for _, p := range pods {
 		for _, key := range append(networksKeys, attachment.DefaultNetworkAnnotation) {
-			w.judged[annotation(p.template, key)] = true
+			w.judged[p.template.annotation(key).node] = true
 		}
-		if p.networks() != nil || annotation(p.template, attachment.DefaultNetworkAnnotation) != nil ||
+		if p.networks().node != nil || p.template.annotation(attachment.DefaultNetworkAnnotation).node != nil ||
 			len(p.convertedClaims()) > 0 || env.unseen(p) {
 			uses = true
 			w.plan(p, env)
@@ -196,8 +196,9 @@ func (w *work) misplacedAnnotations(pods []pod) bool {
 	for _, key := range networksKeys {
 		count += countKeys(o.node, key)
 		for _, p := range pods {
-			places[p.annotationPath(key).String()] = true
-			if annotation(p.template, key) != nil {
+			at := p.template.annotation(key)
+			places[at.path.String()] = true
+			if at.node != nil {
 				count--
 			}
 		}
@@ -210,7 +211,7 @@ func (w *work) misplacedAnnotations(pods []pod) bool {
 		onPods := func(step string) bool { return o.group == argoGroup && slices.Contains(rolloutMetadata, step) }
 		if !places[path.String()] && !slices.ContainsFunc(path, onPods) {
 			w.judged[yamledit.Resolved(value)] = true
-			r.add(ControllerAnnotation, path, o.doc.at(value), "it attaches nothing")
+			r.addAt(ControllerAnnotation, spot{value, path}, "it attaches nothing")
 			found = true
 		}
 	})
@@ -231,7 +232,7 @@ func (w *work) plan(p pod, env *environment) {
 // refers to the owner for an object that a controller made, such as a ControllerRevision.
 func strayAnnotation(o object, r *reporter) bool {
 	eachAnnotation(o, func(key, _ *yaml.Node, path Path) {
-		r.add(StrayAnnotation, path, o.doc.at(key), "%s has no known pod template", o.ref.Kind)
+		r.addAt(StrayAnnotation, spot{key, path}, "%s has no known pod template", o.ref.Kind)
 	})
 	if r.has(StrayAnnotation) && ownerOf(o) != nil {
 		r.findings = slices.DeleteFunc(r.findings, func(f Finding) bool { return f.Code == StrayAnnotation })

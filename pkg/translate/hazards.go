@@ -83,6 +83,6 @@ func (r podRules) checkHazards(selection int, n network) {
 		return
 	}
 	for _, h := range r.env.hazards(n) {
-		r.add(h.code, r.path(), r.place(selection), "%s: %s", ref, h.message)
+		r.addFor(selection, h.code, "%s: %s", ref, h.message)
 	}
 }

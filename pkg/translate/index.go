@@ -112,15 +112,16 @@ func (e *environment) indexObject(o object, cluster bool) {
 	case definesPools(o):
 		e.indexPools(o)
 	case o.group == "node.k8s.io" && o.ref.Kind == "RuntimeClass":
-		e.handlers[o.ref.Name] = str(get(o.node, "handler"))
+		e.handlers[o.ref.Name] = o.get("handler").str()
 	case o.group == nadGroup && o.ref.Kind == policyKind:
 		e.policies[o.ref.Namespace] = true
 	case o.group == resourceapi.GroupName && o.ref.Kind == "DeviceClass":
 		e.classes[o.ref.Name] = true
-		e.classSpecs[o.ref.Name] = classOf(get(o.node, "spec"))
+		e.classSpecs[o.ref.Name] = &resourceapi.DeviceClass{Spec: decoded[resourceapi.DeviceClassSpec](o.get("spec"))}
 	case o.group == resourceapi.GroupName && o.ref.Kind == "ResourceClaimTemplate":
 		key := o.ref.Namespace + "/" + o.ref.Name
-		e.templates[key] = templateSpec(get(o.node, "spec"))
+		template := decoded[resourceapi.ResourceClaimTemplateSpec](o.get("spec"))
+		e.templates[key] = &template
 		if cluster {
 			e.places[key] = append(e.places[key], everywhere)
 		} else {

@@ -381,8 +381,8 @@ func (k kustomizations) visit(at root, one *kustomization, s setting, seen visit
 		before = map[setting]setting{}
 		seen[one.folder] = before
 	}
-	if one.component && at.folder != one.folder && !slices.Contains(k.uses[one.folder], at.use) {
-		k.uses[one.folder] = append(k.uses[one.folder], at.use)
+	if one.component && at.folder != one.folder {
+		k.uses[one.folder] = withOne(k.uses[one.folder], at.use)
 	}
 	from := s
 	before[from] = s
@@ -414,15 +414,7 @@ func (k kustomizations) record(file string, at root, s setting) {
 		return
 	}
 	b.patchers += s.patchers
-	if !slices.Contains(b.roots, at.folder) {
-		b.roots = append(b.roots, at.folder)
-	}
-	if !slices.Contains(b.by, at.by) {
-		b.by = append(b.by, at.by)
-	}
-	if !slices.Contains(b.uses, at.use) {
-		b.uses = append(b.uses, at.use)
-	}
+	b.roots, b.by, b.uses = withOne(b.roots, at.folder), withOne(b.by, at.by), withOne(b.uses, at.use)
 	b.retargets = b.retargets || s.retargets
 	if s.altered != "" && (b.altered == "" || b.unfilled) {
 		b.altered, b.unfilled = s.altered, false
@@ -430,6 +422,14 @@ func (k kustomizations) record(file string, at root, s setting) {
 	if differs := b.namespace != s.namespace; (b.altered == "" || b.unfilled && differs) && (differs || b.fills != s.fills) {
 		b.altered, b.unfilled = "different namespaces come from "+strings.Join(b.by, " and "), !differs
 	}
+}
+
+// withOne returns a list with a value, which it has once.
+func withOne(list []string, value string) []string {
+	if slices.Contains(list, value) {
+		return list
+	}
+	return append(list, value)
 }
 
 // namespace returns the namespace that the objects of a file get, or "", and the one that they get if they state
@@ -449,10 +449,10 @@ func (k kustomizations) checkAltered(r *reporter, namespace string) {
 	switch {
 	case b == nil || b.altered == "":
 		if k.first != nil && unstated && namespace == "" {
-			r.add(KustomizationAlters, o.path, r.doc.at(o.node), "%s may deploy it to %s: use -n %[2]s if it does", k.first.by, k.first.namespace)
+			r.addAt(KustomizationAlters, o.spot, "%s may deploy it to %s: use -n %[2]s if it does", k.first.by, k.first.namespace)
 		}
 	case !b.unfilled || unstated:
-		r.add(KustomizationAlters, o.path, r.doc.at(o.node), "%s: use %s", b.altered, strings.Join(b.uses, ", or "))
+		r.addAt(KustomizationAlters, o.spot, "%s: use %s", b.altered, strings.Join(b.uses, ", or "))
 	}
 }
 

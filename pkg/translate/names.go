@@ -9,15 +9,14 @@ import (
 // checkName reports a name or namespace that the API server refuses, and a network whose class would get
 // a name that it refuses. A name that the API server generates is not checked.
 func (r *reporter) checkName() {
-	metadata := r.object.path.Child("metadata")
-	at := func(key string) Position { return r.doc.at(get(r.object.node, "metadata", key)) }
+	metadata := r.object.get("metadata")
 	if r.object.stated != "" {
 		if len(validation.IsDNS1123Label(r.object.stated)) > 0 {
-			r.add(NameInvalid, metadata.Child("namespace"), at("namespace"), "%q is not a namespace: use at most 63 lower-case letters, digits and '-', with a letter or digit first and last", r.object.stated)
+			r.addAt(NameInvalid, metadata.get("namespace"), "%q is not a namespace: use at most 63 lower-case letters, digits and '-', with a letter or digit first and last", r.object.stated)
 			return
 		}
 	}
-	name := str(get(r.object.node, "metadata", "name"))
+	name := metadata.get("name").str()
 	if name == "" {
 		return
 	}
@@ -26,6 +25,6 @@ func (r *reporter) checkName() {
 		valid = len(validation.IsDNS1123Subdomain(attachment.DeviceClassName(refOf(r.object.ref)))) == 0
 	}
 	if !valid {
-		r.add(NameInvalid, metadata.Child("name"), at("name"), "%q is not a name: use at most 253 lower-case letters, digits, '-' and '.', with a letter or digit first and last", name)
+		r.addAt(NameInvalid, metadata.get("name"), "%q is not a name: use at most 253 lower-case letters, digits, '-' and '.', with a letter or digit first and last", name)
 	}
 }

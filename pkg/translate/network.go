@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
-	"go.yaml.in/yaml/v3"
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
@@ -134,8 +133,8 @@ type inputNetwork struct {
 // definition of each name.
 func (n *inputNetwork) read(e *environment, defined map[attachment.NetworkRef]*inputNetwork) {
 	pool := n.object.path.Child("metadata", "annotations", attachment.ResourceNameAnnotation)
-	n.config = str(get(n.object.node, "spec", "config"))
-	n.resourceName = str(annotation(n.object.node, attachment.ResourceNameAnnotation))
+	n.config = n.object.get("spec", "config").str()
+	n.resourceName = n.object.annotation(attachment.ResourceNameAnnotation).str()
 	if first := defined[n.ref]; first != nil {
 		n.duplicate = true
 		n.compareWith(first, e)
@@ -162,7 +161,7 @@ func (n *inputNetwork) compareWith(first *inputNetwork, e *environment) {
 		others = append(others, "spec.config "+key)
 	}
 	for _, name := range []string{attachment.ResourceNameAnnotation, attachment.NodeSelectorAnnotation, attachment.DeviceFromAnnotation} {
-		if str(annotation(first.object.node, name)) != str(annotation(n.object.node, name)) {
+		if first.object.annotation(name).str() != n.object.annotation(name).str() {
 			others = append(others, name)
 		}
 	}
@@ -196,38 +195,37 @@ func differences(a, b string) []string {
 // readConfig checks spec.config and the annotations.
 func (n *inputNetwork) readConfig() {
 	o := n.object
-	config := get(o.node, "spec", "config")
-	at := o.path.Child("spec", "config")
-	if config != nil && len(config.Content) > 0 {
+	config := o.get("spec", "config")
+	if config.node != nil && len(config.node.Content) > 0 {
 		n.blocked = reason.Errorf(reason.NetworkInvalid, "spec.config: must be a string")
-		n.add(NetworkNotJSON, at, n.doc.at(config), "must be a string that contains JSON")
+		n.addAt(NetworkNotJSON, config, "must be a string that contains JSON")
 		return
 	}
 	nad := &nadv1.NetworkAttachmentDefinition{Spec: nadv1.NetworkAttachmentDefinitionSpec{Config: n.config}}
 	nad.Namespace, nad.Name = n.ref.Namespace, n.ref.Name
 	nad.Annotations = map[string]string{
 		attachment.ResourceNameAnnotation: n.resourceName,
-		attachment.NodeSelectorAnnotation: str(annotation(o.node, attachment.NodeSelectorAnnotation)),
+		attachment.NodeSelectorAnnotation: o.annotation(attachment.NodeSelectorAnnotation).str(),
 	}
-	if value := annotation(o.node, attachment.DeviceFromAnnotation); value != nil {
-		nad.Annotations[attachment.DeviceFromAnnotation] = str(value)
+	if value := o.annotation(attachment.DeviceFromAnnotation); value.node != nil {
+		nad.Annotations[attachment.DeviceFromAnnotation] = value.str()
 	}
 	var err error
 	n.network, err = networkOf(nad)
 	n.unstated = o.stated == ""
 	switch {
 	case n.blocked != nil && err == nil:
-		n.add(NetworkOfAgent, at, n.doc.at(config), "%s", reason.Message(n.blocked))
+		n.addAt(NetworkOfAgent, config, "%s", reason.Message(n.blocked))
 	case n.blocked != nil:
-		n.addBlocked(at, config, err)
+		n.addBlocked(config, err)
 	case err != nil:
 		n.add(NetworkOnNodes, o.path.Child("spec"), n.doc.at(keyNode(o.node, "spec")), `nodes read it from their configuration file with "name": %q`, nad.Name)
 	}
 	if n.poolless != "" {
-		n.add(NetworkWithoutPool, at, n.doc.at(config), "plugin %s needs a device", n.poolless)
+		n.addAt(NetworkWithoutPool, config, "plugin %s needs a device", n.poolless)
 	}
-	if i := strings.Index(str(config), multusFile); i >= 0 {
-		n.add(NetworkUsesMultus, at, n.doc.within(config, i), "it names %s", multusFile)
+	if i := strings.Index(config.str(), multusFile); i >= 0 {
+		n.add(NetworkUsesMultus, config.path, n.doc.within(config.node, i), "it names %s", multusFile)
 	}
 	n.owned(NetworkOwned)
 }
@@ -243,14 +241,14 @@ func (n *inputNetwork) checkKeys(pool Path) {
 }
 
 // addBlocked reports why the configuration of the network cannot be used.
-func (n *inputNetwork) addBlocked(path Path, config *yaml.Node, err error) {
-	code, at := NetworkNotJSON, n.doc.at(config)
+func (n *inputNetwork) addBlocked(config spot, err error) {
+	code, at := NetworkNotJSON, n.doc.at(config.node)
 	if reason.Of(err) == reason.LimitExceeded {
 		code = LimitExceeded
 	} else {
-		at = n.doc.within(config, syntaxOffset(n.config))
+		at = n.doc.within(config.node, syntaxOffset(n.config))
 	}
-	n.add(code, path, at, "%s", bare(err, "spec.config: "))
+	n.add(code, config.path, at, "%s", bare(err, "spec.config: "))
 }
 
 // multusFile is the kubeconfig that Multus' installers write for Multus itself.
@@ -276,7 +274,7 @@ func (n *inputNetwork) checkName() {
 	n.reporter.checkName()
 	if n.has(NameInvalid) {
 		n.blocked = reason.Errorf(reason.NetworkInvalid, "the name of network %s is invalid", n.ref)
-	} else if str(get(n.object.node, "metadata", "name")) == "" {
+	} else if n.object.get("metadata", "name").str() == "" {
 		n.add(NameInvalid, n.object.path.Child("metadata"), n.doc.at(n.object.node), "it has no metadata.name by which pods could name it")
 		n.blocked = reason.Errorf(reason.NetworkInvalid, "a network has no name")
 	}
@@ -303,7 +301,7 @@ func (n *inputNetwork) checkClass(e *environment) {
 		sameClass(have.Spec, deviceClass(n.ref, attachment.LongNetworkIDOf(n.ref), n.resourceName).Spec) {
 		return
 	}
-	n.add(ClassChanged, n.object.path, n.doc.at(n.object.node), "DeviceClass %s does not select %s", want.Name, devicesOf(n.resourceName))
+	n.addAt(ClassChanged, n.object.spot, "DeviceClass %s does not select %s", want.Name, devicesOf(n.resourceName))
 	n.blocked = fmt.Errorf("DeviceClass %s does not fit network %s", want.Name, n.ref)
 	e.networks[n.ref] = n.network
 }

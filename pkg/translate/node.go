@@ -51,6 +51,42 @@ func countKeys(n *yaml.Node, key string) int {
 	return count
 }
 
+// spot is a value of a document and its path. The node of a missing value is nil.
+type spot struct {
+	node *yaml.Node
+	path Path
+}
+
+// get returns the value below a mapping, by its keys.
+func (s spot) get(keys ...string) spot { return spot{get(s.node, keys...), s.path.Child(keys...)} }
+
+// str returns the text of a scalar, "" of any other value.
+func (s spot) str() string { return str(s.node) }
+
+// items returns the items of a list.
+func (s spot) items() []spot {
+	var out []spot
+	for i, n := range items(s.node) {
+		out = append(out, spot{n, s.path.Index(i)})
+	}
+	return out
+}
+
+// named returns the item of a list that has a name.
+func (s spot) named(name string) spot {
+	for _, item := range s.items() {
+		if item.get("name").str() == name {
+			return item
+		}
+	}
+	return spot{}
+}
+
+// adding returns the edits that append items to a list, which they make if it is missing.
+func (s spot) adding(items ...any) []Edit {
+	return AppendEdits(s.path, yamledit.IsEmpty(s.node), items...)
+}
+
 // get returns the value to which keys lead from a mapping, or nil. The mapping's own entries
 // take precedence over those of a merge key.
 func get(m *yaml.Node, keys ...string) *yaml.Node {
@@ -123,4 +159,12 @@ func decodeNode(n *yaml.Node, into any) bool {
 	}
 	text, err := json.Marshal(raw)
 	return err == nil && json.Unmarshal(text, into) == nil
+}
+
+// decoded decodes a value of the API. It returns the zero value for an invalid one.
+func decoded[T any](s spot) (out T) {
+	if !decodeNode(s.node, &out) {
+		out = *new(T)
+	}
+	return out
 }

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/nadra-dev/nadra/internal/yamledit"
@@ -19,19 +18,18 @@ type nodeSelector struct{ *request }
 // labels of the networks overrule those of the pod, and a later network overrules an earlier
 // one.
 func (s nodeSelector) edits() []Edit {
-	at := s.pod.at.Child("spec", "nodeSelector")
-	own := get(s.pod.template, "spec", "nodeSelector")
+	own := s.pod.template.get("spec", "nodeSelector")
 	wanted := s.labels()
 	wanted = slices.DeleteFunc(wanted, func(f field) bool {
-		n := get(own, f.Key)
-		return n != nil && str(n) == f.Value
+		n := own.get(f.Key)
+		return n.node != nil && n.str() == f.Value
 	})
 	var edits []Edit
 	for _, f := range wanted {
-		edits = append(edits, s.edit(at.Child(f.Key), get(own, f.Key), f))
+		edits = append(edits, s.edit(own.get(f.Key), f))
 	}
-	if yamledit.IsEmpty(own) && len(wanted) > 0 {
-		return []Edit{{Op: Add, Path: at, Value: wanted}}
+	if yamledit.IsEmpty(own.node) && len(wanted) > 0 {
+		return []Edit{{Op: Add, Path: own.path, Value: wanted}}
 	}
 	return edits
 }
@@ -48,7 +46,7 @@ func (s nodeSelector) labels() fields {
 		seen[selection.Network] = true
 		l, err := readNodeSelector(n.nodeSelector)
 		if err != nil {
-			s.add(NodeSelectorUnread, s.path(), s.place(i), "%s: %v", selection.Network, err)
+			s.addFor(i, NodeSelectorUnread, "%s: %v", selection.Network, err)
 			continue
 		}
 		labels = slices.DeleteFunc(labels, func(f field) bool { return f.Key == l.Key })
@@ -68,11 +66,11 @@ func readNodeSelector(text string) (field, error) {
 }
 
 // edit returns the edit of one label and reports it. now is the pod's value of its key.
-func (s nodeSelector) edit(at Path, now *yaml.Node, f field) Edit {
+func (s nodeSelector) edit(now spot, f field) Edit {
 	op, instead := Add, ""
-	if now != nil {
-		op, instead = Replace, fmt.Sprintf(" instead of %q", str(now))
+	if now.node != nil {
+		op, instead = Replace, fmt.Sprintf(" instead of %q", now.str())
 	}
-	s.add(NodeSelectorAdded, at, s.at(), "its networks are for nodes with %s=%s%s", f.Key, f.Value, instead)
-	return Edit{Op: op, Path: at, Value: f.Value}
+	s.add(NodeSelectorAdded, now.path, s.doc.at(s.annotation.node), "its networks are for nodes with %s=%s%s", f.Key, f.Value, instead)
+	return Edit{Op: op, Path: now.path, Value: f.Value}
 }

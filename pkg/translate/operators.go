@@ -35,7 +35,7 @@ func makesNetwork(o object) bool {
 
 // madeOf returns the name of the network that an operator makes of an object. NVIDIA's objects are in no namespace.
 func madeOf(o object) attachment.NetworkRef {
-	ref := attachment.NetworkRef{Namespace: str(get(o.node, "spec", "networkNamespace")), Name: o.ref.Name}
+	ref := attachment.NetworkRef{Namespace: o.get("spec", "networkNamespace").str(), Name: o.ref.Name}
 	switch {
 	case ref.Namespace != "":
 	case o.group == nvidiaGroup:
@@ -61,12 +61,12 @@ func (x *index) addMade(o object, e *environment) {
 		return
 	}
 	r := &reporter{doc: o.doc, object: o}
-	r.add(NetworkOfOperator, o.path, o.doc.at(o.node), "the operator makes network %s of it", ref)
+	r.addAt(NetworkOfOperator, o.spot, "the operator makes network %s of it", ref)
 	x.findings = append(x.findings, r.findings...)
 	if _, twice := e.made[ref]; twice {
 		return
 	}
-	e.made[ref] = maker{o.ref, str(get(o.node, "spec", "resourceName")) != ""}
+	e.made[ref] = maker{o.ref, o.get("spec", "resourceName").str() != ""}
 	x.networks = append(x.networks, indexedNetwork{files: []string{o.doc.file}, verdict: NetworkVerdict{
 		Object:   ObjectRef{APIVersion: nadv1.SchemeGroupVersion.String(), Kind: nadKind, Namespace: ref.Namespace, Name: ref.Name},
 		Position: o.doc.at(o.node), Readiness: NotJudged, Codes: codesOf(r.findings),

@@ -86,7 +86,7 @@ func (p podPatch) selects(o object) bool {
 		return pattern == "" || err != nil || match
 	}
 	// The file may state another namespace than a kustomization sets, and patches go by both.
-	own := str(get(o.node, "metadata", "namespace"))
+	own := o.get("metadata", "namespace").str()
 	elsewhere := p.target.Namespace != "" && own != "" && !is(p.target.Namespace, own) && !is(p.target.Namespace, o.stated)
 	if p.exact {
 		return p.target.Kind == o.ref.Kind && p.target.Name == o.ref.Name && !elsewhere
@@ -107,7 +107,7 @@ func (t patchTarget) mayLabel(o object) bool {
 
 // changes returns what of a pod the patch changes so that a conversion of the pod would not fit, or "".
 func (p podPatch) changes(of pod) string {
-	at := of.at[len(of.path):]
+	at := of.template.path[len(of.path):]
 	annotations, spec := at.Child("metadata", "annotations"), at.Child("spec")
 	for _, path := range p.paths {
 		within := func(longer Path) bool { return len(path) <= len(longer) && slices.Equal(path, longer[:len(path)]) }
@@ -171,7 +171,7 @@ func (podPatch) replaces(list any, key string, of pod) bool {
 			fields, _ := resources.(map[string]any)
 			name, _ := c["name"].(string)
 			return c["$patch"] != "delete" && (c["$patch"] != nil || found && fields == nil || fields["$patch"] != nil || fields["claims"] != nil ||
-				!hasNamed(get(of.template, "spec", key), name))
+				of.template.get("spec", key).named(name).node == nil)
 		})
 }
 
@@ -182,7 +182,7 @@ func (k kustomizations) checkPatched(r *reporter, pods []pod) {
 		return
 	}
 	if k.clashing[slashed(r.doc.file)] {
-		r.add(KustomizationAlters, r.object.path, r.doc.at(r.object.node), "its claim is that of another file, which not all of its kustomizations have: use %s", strings.Join(b.uses, ", or "))
+		r.addAt(KustomizationAlters, r.object.spot, "its claim is that of another file, which not all of its kustomizations have: use %s", strings.Join(b.uses, ", or "))
 		return
 	}
 	for line := range strings.Lines(b.patchers) {
@@ -190,7 +190,7 @@ func (k kustomizations) checkPatched(r *reporter, pods []pod) {
 		for _, patch := range k.podPatches[file] {
 			for _, p := range pods {
 				if what := patch.changes(p); what != "" && patch.selects(r.object) {
-					r.add(KustomizationAlters, r.object.path, r.doc.at(r.object.node), "%s changes %s: use %s", file, what, strings.Join(b.uses, ", or "))
+					r.addAt(KustomizationAlters, r.object.spot, "%s changes %s: use %s", file, what, strings.Join(b.uses, ", or "))
 					return
 				}
 			}

@@ -24,7 +24,7 @@ type subject struct {
 // request is a subject with the networks that its annotation asks for.
 type request struct {
 	subject
-	annotation *yaml.Node
+	annotation spot
 	// names has the offsets of the networks' names in the annotation's value, by selection.
 	names      map[int]int
 	selections []attachment.Selection
@@ -48,24 +48,24 @@ type plan struct {
 // planPod applies all rules to a pod or pod template. The plan has no edits if a finding
 // blocks, or if there is no network to attach.
 func planPod(s subject) plan {
-	if n := annotation(s.pod.template, attachment.DefaultNetworkAnnotation); n != nil && !s.env.options.BesideMultus {
-		s.add(DefaultNetwork, s.pod.annotationPath(attachment.DefaultNetworkAnnotation), s.doc.at(n), "it asks for %s in place of the default network", str(n))
+	if n := s.pod.template.annotation(attachment.DefaultNetworkAnnotation); n.node != nil && !s.env.options.BesideMultus {
+		s.addAt(DefaultNetwork, n, "it asks for %s in place of the default network", n.str())
 	}
 	n := s.pod.networks()
-	if n == nil {
+	if n.node == nil {
 		return s.planClaimAlone()
 	}
-	if other := annotation(s.pod.template, attachment.NetworksAnnotation); other != nil && other != n {
-		s.add(TwoAnnotations, s.pod.annotationPath(attachment.NetworksAnnotation), s.doc.at(other), "the pod also has %s", attachment.OwnNetworksAnnotation)
+	if other := s.pod.template.annotation(attachment.NetworksAnnotation); other.node != nil && other.node != n.node {
+		s.addAt(TwoAnnotations, other, "the pod also has %s", attachment.OwnNetworksAnnotation)
 		return plan{}
 	}
-	if claims := items(get(s.pod.template, "spec", "resourceClaims")); len(claims) > v1alpha1.MaxPodClaims {
-		s.add(LimitExceeded, s.pod.at.Child("spec", "resourceClaims"), s.doc.at(get(s.pod.template, "spec", "resourceClaims")),
+	if claims := s.pod.claims(); len(claims) > v1alpha1.MaxPodClaims {
+		s.addAt(LimitExceeded, s.pod.template.get("spec", "resourceClaims"),
 			"the pod has %d claims, more than %d", len(claims), v1alpha1.MaxPodClaims)
 		return plan{}
 	}
 	if containers := len(s.pod.containers()); containers > v1alpha1.MaxContainers {
-		s.add(LimitExceeded, s.pod.at.Child("spec", "containers"), s.doc.at(get(s.pod.template, "spec", "containers")),
+		s.addAt(LimitExceeded, s.pod.template.get("spec", "containers"),
 			"the pod has %d containers and init containers, more than %d", containers, v1alpha1.MaxContainers)
 		return plan{}
 	}
@@ -92,7 +92,7 @@ func (r *request) plan() plan {
 	if matcher.check() {
 		out.features = append(out.features, featureResources)
 	}
-	if str(get(r.pod.template, "spec", "hostNetwork")) == "true" {
+	if r.pod.onHost() {
 		return out
 	}
 	out.attaches = true
@@ -106,17 +106,17 @@ func (r *request) plan() plan {
 		templates, err = r.templates(devices, true)
 	}
 	if err != nil {
-		r.add(Contradiction, r.path(), r.at(), "%s", reason.Message(err))
+		r.addAt(Contradiction, r.annotation, "%s", reason.Message(err))
 		return out
 	}
 	if claims := len(templates) + len(devices.claims); claims > v1alpha1.MaxPodClaims {
-		r.add(LimitExceeded, r.path(), r.at(), "the networks need %d claims, and the pod has %d others, more than %d together", len(templates), len(devices.claims), v1alpha1.MaxPodClaims)
+		r.addAt(LimitExceeded, r.annotation, "the networks need %d claims, and the pod has %d others, more than %d together", len(templates), len(devices.claims), v1alpha1.MaxPodClaims)
 	}
 	switch {
 	case queue != "":
-		r.add(KueueMapping, r.path(), r.at(), "the workload waits in queue %s", queue)
+		r.addAt(KueueMapping, r.annotation, "the workload waits in queue %s", queue)
 	case len(templates) > 1:
-		r.add(SeveralClaims, r.path(), r.at(), "%d networks need %d claims", len(r.selections), len(templates))
+		r.addAt(SeveralClaims, r.annotation, "%d networks need %d claims", len(r.selections), len(templates))
 	}
 	out.templates = templates
 	out.edits = r.edits(templates, matcher)
@@ -137,8 +137,8 @@ func (r *request) templates(devices *deviceSources, queued bool) ([]*resourceapi
 // requests one device of the class of all devices.
 func (r *request) ofQueue() bool {
 	found := false
-	for _, item := range items(get(r.pod.template, "spec", "resourceClaims")) {
-		name := str(get(item, "resourceClaimTemplateName"))
+	for _, item := range r.pod.claims() {
+		name := item.get("resourceClaimTemplateName").str()
 		if !MadeTemplate(name) {
 			continue
 		}
@@ -183,11 +183,11 @@ func (r *request) edits(templates []*resourceapi.ResourceClaimTemplate, matcher 
 	case r.env.options.BesideMultus && r.pod.networksKey() == attachment.NetworksAnnotation:
 		r.checkMove()
 		const own = attachment.OwnNetworksAnnotation
-		edits = append(edits, RenameAnnotation(r.pod.at.Child("metadata", "annotations"), attachment.NetworksAnnotation, own, annotation(r.pod.template, own) != nil)...)
+		edits = append(edits, RenameAnnotation(r.pod.template.path.Child("metadata", "annotations"), attachment.NetworksAnnotation, own, r.pod.template.annotation(own).node != nil)...)
 	}
 	for _, e := range edits {
 		if !r.doc.Editable(e.Path) {
-			r.add(SharedByAnchor, e.Path, r.at(), "it cannot be changed here alone")
+			r.add(SharedByAnchor, e.Path, r.doc.at(r.annotation.node), "it cannot be changed here alone")
 			return nil
 		}
 	}
@@ -196,23 +196,22 @@ func (r *request) edits(templates []*resourceapi.ResourceClaimTemplate, matcher 
 
 // checkTypes reports fields of the claims that have a type which the API server refuses, so that they cannot be edited.
 func (r *request) checkTypes() {
-	check := func(n *yaml.Node, kind yaml.Kind, path Path) {
-		if !yamledit.IsEmpty(n) && n.Kind != kind {
-			r.add(NotEditable, path, r.doc.at(n), "the API server refuses its type")
+	check := func(at spot, kind yaml.Kind) {
+		if !yamledit.IsEmpty(at.node) && at.node.Kind != kind {
+			r.addAt(NotEditable, at, "the API server refuses its type")
 		}
 	}
-	check(get(r.pod.template, "spec", "resourceClaims"), yaml.SequenceNode, r.pod.at.Child("spec", "resourceClaims"))
+	check(r.pod.template.get("spec", "resourceClaims"), yaml.SequenceNode)
 	for _, c := range r.pod.containers() {
-		check(get(c.node, "resources"), yaml.MappingNode, c.path.Child("resources"))
-		check(get(c.node, "resources", "claims"), yaml.SequenceNode, c.path.Child("resources", "claims"))
+		check(c.get("resources"), yaml.MappingNode)
+		check(c.get("resources", "claims"), yaml.SequenceNode)
 	}
 }
 
-// path returns the path of the annotation.
-func (r *request) path() Path { return r.pod.networksPath() }
-
-// at returns the position of the annotation's value.
-func (r *request) at() Position { return r.doc.at(r.annotation) }
+// addFor adds a finding about an element of the annotation.
+func (r *request) addFor(selection int, code Code, format string, args ...any) {
+	r.add(code, r.annotation.path, r.place(selection), format, args...)
+}
 
 // network looks up a network, each network once.
 func (r *request) network(ref attachment.NetworkRef) (network, bool) {
@@ -240,10 +239,10 @@ func RenameAnnotation(annotations Path, from, to string, taken bool) (edits []Ed
 
 // dropAnnotation removes the annotation, and the mappings that have nothing else.
 func (r *request) dropAnnotation() Edit {
-	path := r.path()
-	if len(get(r.pod.template, "metadata", "annotations").Content) == 2 {
+	path := r.annotation.path
+	if len(r.pod.template.get("metadata", "annotations").node.Content) == 2 {
 		path = path[:len(path)-1]
-		if len(get(r.pod.template, "metadata").Content) == 2 {
+		if len(r.pod.template.get("metadata").node.Content) == 2 {
 			path = path[:len(path)-1]
 		}
 	}
@@ -252,8 +251,7 @@ func (r *request) dropAnnotation() Edit {
 
 // container is a container or an init container. Ephemeral containers cannot have claims.
 type container struct {
-	node *yaml.Node
-	path Path
+	spot
 	// init is set for init containers that end before the pod's containers start.
 	init bool
 }
@@ -262,30 +260,45 @@ type container struct {
 func (p pod) containers() []container {
 	var out []container
 	for _, list := range []string{"initContainers", "containers"} {
-		for i, n := range items(get(p.template, "spec", list)) {
-			if n = yamledit.Resolved(n); !isMapping(n) {
+		for _, c := range p.template.get("spec", list).items() {
+			if c.node = yamledit.Resolved(c.node); !isMapping(c.node) {
 				continue
 			}
-			sidecar := str(get(n, "restartPolicy")) == "Always"
-			out = append(out, container{n, p.at.Child("spec", list).Index(i), list == "initContainers" && !sidecar})
+			sidecar := c.get("restartPolicy").str() == "Always"
+			out = append(out, container{c, list == "initContainers" && !sidecar})
 		}
 	}
 	return out
 }
 
+// claims returns the entries of the pod's spec.resourceClaims.
+func (p pod) claims() []spot { return p.template.get("spec", "resourceClaims").items() }
+
+// onHost reports whether the pod uses the host's network.
+func (p pod) onHost() bool { return p.template.get("spec", "hostNetwork").str() == "true" }
+
+// eachResource calls visit with the resources in limits and requests of the pod's containers.
+func (p pod) eachResource(visit func(name string, value spot)) {
+	for _, c := range p.containers() {
+		c.eachResource(visit)
+	}
+}
+
+// eachResource calls visit with the resources in limits and requests of the container.
+func (c container) eachResource(visit func(name string, value spot)) {
+	for _, name := range resourceLists {
+		list := c.get("resources", name)
+		yamledit.Entries(list.node, func(key, value *yaml.Node) { visit(key.Value, spot{value, list.path.Child(key.Value)}) })
+	}
+}
+
 // networksKey returns the annotation by which the pod requests networks.
 func (p pod) networksKey() string {
-	if strings.TrimSpace(str(annotation(p.template, attachment.OwnNetworksAnnotation))) != "" {
+	if strings.TrimSpace(p.template.annotation(attachment.OwnNetworksAnnotation).str()) != "" {
 		return attachment.OwnNetworksAnnotation
 	}
 	return attachment.NetworksAnnotation
 }
 
-// networks returns the value of that annotation, nil if the pod has none, and networksPath its path.
-func (p pod) networks() *yaml.Node { return annotation(p.template, p.networksKey()) }
-func (p pod) networksPath() Path   { return p.annotationPath(p.networksKey()) }
-
-// annotationPath returns the path of an annotation.
-func (p pod) annotationPath(name string) Path {
-	return p.at.Child("metadata", "annotations", name)
-}
+// networks returns the value of that annotation.
+func (p pod) networks() spot { return p.template.annotation(p.networksKey()) }

@@ -6,11 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-
-	"github.com/nadra-dev/nadra/internal/yamledit"
 )
 
 // The network resources injector gives these to pods whose networks draw from a pool: a volume
@@ -38,27 +35,27 @@ func podInfoEdits(p pod, o Options, references map[string]int64) []Edit {
 		if huge := hugePageFiles(c); len(huge) > 0 {
 			files = append(files, huge...)
 			// A container finds its own files by its name.
-			value := fields{{Key: "name", Value: containerNameVariable}, {Key: "value", Value: str(get(c.node, "name"))}}
-			edits = append(edits, appendNamed(get(c.node, "env"), c.path.Child("env"), value)...)
+			value := fields{{Key: "name", Value: containerNameVariable}, {Key: "value", Value: c.get("name").str()}}
+			edits = append(edits, appendNamed(c.get("env"), value)...)
 		}
 		mount := fields{{Key: "name", Value: PodInfoVolume}, {Key: "mountPath", Value: PodInfoPath}, {Key: "readOnly", Value: true}}
-		edits = append(edits, appendNamed(get(c.node, "volumeMounts"), c.path.Child("volumeMounts"), mount)...)
+		edits = append(edits, appendNamed(c.get("volumeMounts"), mount)...)
 	}
 	volume := fields{{Key: "name", Value: PodInfoVolume}, {Key: "downwardAPI", Value: fields{{Key: "items", Value: files}}}}
-	return append(edits, appendNamed(get(p.template, "spec", "volumes"), p.at.Child("spec", "volumes"), volume)...)
+	return append(edits, appendNamed(p.template.get("spec", "volumes"), volume)...)
 }
 
 // hasPodInfo reports whether the pod has such a volume: from the injector, from an earlier
 // conversion, or from its author under any name. A mount of PodInfoVolume without the volume is
 // from an author who relies on the injector.
 func (p pod) hasPodInfo() bool {
-	if hasNamed(get(p.template, "spec", "volumes"), PodInfoVolume) {
+	if p.template.get("spec", "volumes").named(PodInfoVolume).node != nil {
 		return true
 	}
 	return slices.ContainsFunc(p.mainContainers(), func(c container) bool {
-		return slices.ContainsFunc(items(get(c.node, "volumeMounts")), func(m *yaml.Node) bool {
-			at := path.Clean(str(get(m, "mountPath")))
-			return str(get(m, "name")) != PodInfoVolume && (at == PodInfoPath || strings.HasPrefix(at, PodInfoPath+"/"))
+		return slices.ContainsFunc(c.get("volumeMounts").items(), func(m spot) bool {
+			at := path.Clean(m.get("mountPath").str())
+			return m.get("name").str() != PodInfoVolume && (at == PodInfoPath || strings.HasPrefix(at, PodInfoPath+"/"))
 		})
 	})
 }
@@ -72,19 +69,17 @@ func (p pod) mainContainers() []container {
 // requests, which are equal for huge pages: the API server fills in the requests before the
 // webhook sees the pod, and a manifest must get the same files.
 func hugePageFiles(c container) []any {
-	name := str(get(c.node, "name"))
+	name := c.get("name").str()
 	if name == "" {
 		return nil
 	}
 	var sizes []string
-	for _, list := range resourceLists {
-		yamledit.Entries(get(c.node, "resources", list), func(key, value *yaml.Node) {
-			size, huge := strings.CutPrefix(key.Value, corev1.ResourceHugePagesPrefix)
-			if q, err := resource.ParseQuantity(str(value)); huge && size != "" && err == nil && !q.IsZero() {
-				sizes = append(sizes, size)
-			}
-		})
-	}
+	c.eachResource(func(name string, value spot) {
+		size, huge := strings.CutPrefix(name, corev1.ResourceHugePagesPrefix)
+		if q, err := resource.ParseQuantity(value.str()); huge && size != "" && err == nil && !q.IsZero() {
+			sizes = append(sizes, size)
+		}
+	})
 	var out []any
 	for _, size := range sortedSet(sizes) {
 		for _, of := range []string{"request", "limit"} {
@@ -102,12 +97,9 @@ func hugePageFiles(c container) []any {
 
 // appendNamed returns the edit that adds an item to a list, which may be absent. It returns
 // none if the list has an item of the same name.
-func appendNamed(list *yaml.Node, at Path, item fields) []Edit {
-	switch {
-	case hasNamed(list, item[0].Value.(string)):
+func appendNamed(list spot, item fields) []Edit {
+	if list.named(item[0].Value.(string)).node != nil {
 		return nil
-	case yamledit.IsEmpty(list):
-		return []Edit{{Op: Add, Path: at, Value: []any{item}}}
 	}
-	return []Edit{{Op: Add, Path: at.Child("-"), Value: item}}
+	return list.adding(item)
 }

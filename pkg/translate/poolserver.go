@@ -79,12 +79,8 @@ func definesPools(o object) bool {
 // log of the node has the reason.
 func (e *environment) indexPools(o object) {
 	if o.ref.Kind == pools.PolicyKind {
-		var raw any
-		if o.node.Decode(&raw) != nil {
-			return
-		}
-		text, err := json.Marshal(raw)
-		if err != nil {
+		var text json.RawMessage
+		if !decodeNode(o.node, &text) {
 			return
 		}
 		if p, ok, _ := pools.ParsePolicy(text, e.options.ResourcePrefix); ok {

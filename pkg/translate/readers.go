@@ -43,7 +43,7 @@ func (r *request) readers() []string {
 // checkMove reports the readers of an annotation that gets another name.
 func (r *request) checkMove() {
 	for _, reader := range r.readers() {
-		r.add(AnnotationMoved, r.path(), r.at(), "%s reads it", reader)
+		r.addAt(AnnotationMoved, r.annotation, "%s reads it", reader)
 	}
 }
 
@@ -52,7 +52,7 @@ func (r *request) checkMove() {
 func (r *request) keepsAnnotation() bool {
 	readers := r.readers()
 	for _, reader := range readers {
-		r.add(AnnotationRead, r.path(), r.at(), "%s reads it", reader)
+		r.addAt(AnnotationRead, r.annotation, "%s reads it", reader)
 	}
 	return len(readers) > 0
 }

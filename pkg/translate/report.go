@@ -29,6 +29,11 @@ func (r *reporter) add(code Code, path Path, at Position, format string, args ..
 	})
 }
 
+// addAt adds a finding about a value.
+func (r *reporter) addAt(code Code, at spot, format string, args ...any) {
+	r.add(code, at.path, r.doc.at(at.node), format, args...)
+}
+
 // place returns the position of the value at a path, or of its nearest parent that exists. A
 // mapping or list begins with its key.
 func (r *reporter) place(path Path) Position {

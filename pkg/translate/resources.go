@@ -26,22 +26,17 @@ type resourceMatcher struct {
 
 // check checks the resources from which networks of the pod draw. It reports whether there is one.
 func (m *resourceMatcher) check() (matched bool) {
-	for _, c := range m.pod.containers() {
-		for _, list := range resourceLists {
-			yamledit.Entries(get(c.node, "resources", list), func(key, value *yaml.Node) {
-				if m.references[key.Value] == 0 {
-					return
-				}
-				matched = true
-				if _, ok := count(value); !ok {
-					at := c.path.Child("resources", list, key.Value)
-					m.add(ResourceUnread, at, m.doc.at(value), "%q is not a number of devices", str(value))
-				}
-			})
+	m.pod.eachResource(func(name string, value spot) {
+		if m.references[name] == 0 {
+			return
 		}
-	}
+		matched = true
+		if _, ok := count(value.node); !ok {
+			m.addAt(ResourceUnread, value, "%q is not a number of devices", value.str())
+		}
+	})
 	if len(m.references) > 0 && m.pod.exclusiveCPUs() {
-		m.add(ExclusiveCPUs, m.pod.at.Child("spec"), m.doc.at(keyNode(m.pod.template, "spec")), "the pod has whole CPUs, and its networks need devices")
+		m.add(ExclusiveCPUs, m.pod.template.path.Child("spec"), m.doc.at(keyNode(m.pod.template.node, "spec")), "the pod has whole CPUs, and its networks need devices")
 	}
 	return matched
 }
@@ -97,13 +92,13 @@ func (m *resourceMatcher) match(name string, references int64, left remaining) {
 	}
 	switch have = max(have, most); {
 	case have < references:
-		m.add(ResourceShortfall, m.path(), m.at(), "the pod requests %d of %s, and %s", have, name, networksTake(references))
+		m.addAt(ResourceShortfall, m.annotation, "the pod requests %d of %s, and %s", have, name, networksTake(references))
 	case have > references:
 		stay := "stay"
 		if have-references == 1 {
 			stay = "stays"
 		}
-		m.add(ResourceSurplus, m.path(), m.at(), "the pod requests %d of %s; %s, and %d %s in limits", have, name, networksTake(references), have-references, stay)
+		m.addAt(ResourceSurplus, m.annotation, "the pod requests %d of %s; %s, and %d %s in limits", have, name, networksTake(references), have-references, stay)
 	}
 }
 
@@ -117,8 +112,8 @@ func networksTake(devices int64) string {
 // requestedDevices returns the number of devices of a resource that a container requests.
 func requestedDevices(c container, name string) int64 {
 	for _, list := range resourceLists {
-		if n := get(c.node, "resources", list, name); n != nil {
-			devices, _ := count(n)
+		if n := c.get("resources", list, name); n.node != nil {
+			devices, _ := count(n.node)
 			return devices
 		}
 	}
@@ -128,24 +123,23 @@ func requestedDevices(c container, name string) int64 {
 // listEdits returns the edits that remove or reduce the matched resources of one mapping. They
 // remove the mapping itself if nothing remains in it.
 func (m *resourceMatcher) listEdits(c container, list string, left map[string]int64) []Edit {
-	at := c.path.Child("resources", list)
-	mapping := get(c.node, "resources", list)
+	mapping := c.get("resources", list)
 	var edits []Edit
 	removed, total := 0, 0
-	yamledit.Entries(mapping, func(key, _ *yaml.Node) {
+	yamledit.Entries(mapping.node, func(key, _ *yaml.Node) {
 		total++
 		remains, matched := left[key.Value]
 		switch {
 		case !matched:
 		case remains > 0:
-			edits = append(edits, Edit{Op: Replace, Path: at.Child(key.Value), Value: strconv.FormatInt(remains, 10)})
+			edits = append(edits, Edit{Op: Replace, Path: mapping.path.Child(key.Value), Value: strconv.FormatInt(remains, 10)})
 		default:
 			removed++
-			edits = append(edits, Edit{Op: Remove, Path: at.Child(key.Value)})
+			edits = append(edits, Edit{Op: Remove, Path: mapping.path.Child(key.Value)})
 		}
 	})
 	if total > 0 && removed == total {
-		return []Edit{{Op: Remove, Path: at}}
+		return []Edit{{Op: Remove, Path: mapping.path}}
 	}
 	return edits
 }
@@ -156,11 +150,11 @@ func (p pod) exclusiveCPUs() bool {
 	whole := false
 	for _, c := range p.containers() {
 		for _, name := range []string{"cpu", "memory"} {
-			limit, request := str(get(c.node, "resources", "limits", name)), str(get(c.node, "resources", "requests", name))
-			if limit == "" || request != "" && request != limit {
+			limit, request := c.get("resources", "limits", name), c.get("resources", "requests", name).str()
+			if limit.str() == "" || request != "" && request != limit.str() {
 				return false
 			}
-			if n, ok := count(get(c.node, "resources", "limits", name)); name == "cpu" && ok && n > 0 {
+			if n, ok := count(limit.node); name == "cpu" && ok && n > 0 {
 				whole = true
 			}
 		}

@@ -22,21 +22,22 @@ const kataAnnotation = "io.katacontainers."
 // the handler is unknown, it goes by the name of the class and by annotations for Kata
 // Containers.
 func (r podRules) checkRuntime() {
-	name := get(r.pod.template, "spec", "runtimeClassName")
-	handler, known := r.env.handler(str(name))
+	name := r.pod.template.get("spec", "runtimeClassName")
+	handler, known := r.env.handler(name.str())
 	if !known {
-		handler = str(name)
+		handler = name.str()
 	}
 	if slices.ContainsFunc(vmHandlers, func(part string) bool { return strings.Contains(handler, part) }) {
-		r.add(VMRuntime, r.pod.at.Child("spec", "runtimeClassName"), r.doc.at(name), "handler %s", handler)
+		r.addAt(VMRuntime, name, "handler %s", handler)
 		return
 	}
 	if known {
 		return
 	}
-	yamledit.Entries(get(r.pod.template, "metadata", "annotations"), func(key, _ *yaml.Node) {
+	annotations := r.pod.template.get("metadata", "annotations")
+	yamledit.Entries(annotations.node, func(key, _ *yaml.Node) {
 		if strings.HasPrefix(key.Value, kataAnnotation) && !r.has(VMRuntime) {
-			r.add(VMRuntime, r.pod.annotationPath(key.Value), r.doc.at(key), "the annotation is for Kata Containers")
+			r.addAt(VMRuntime, spot{key, annotations.path.Child(key.Value)}, "the annotation is for Kata Containers")
 		}
 	})
 }

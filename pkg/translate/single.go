@@ -36,11 +36,11 @@ func Pod(manifest []byte, o Options) (PodResult, error) {
 	// An admission request may omit kind and apiVersion.
 	object.ref.APIVersion, object.ref.Kind, object.group = "v1", "Pod", ""
 	r := &reporter{doc: d, object: object}
-	if n := get(object.node, "metadata", "labels", attachment.LauncherLabel); str(n) == attachment.Launcher && o.leavesMachines() {
-		r.add(VirtualMachines, object.path.Child("metadata", "labels", attachment.LauncherLabel), d.at(n), "KubeVirt and Multus keep its networks")
+	if n := object.get("metadata", "labels", attachment.LauncherLabel); n.str() == attachment.Launcher && o.leavesMachines() {
+		r.addAt(VirtualMachines, n, "KubeVirt and Multus keep its networks")
 	}
 	env := newEnvironment(o)
-	done := planPod(subject{r, pod{object: object, template: object.node, at: object.path}, env})
+	done := planPod(subject{r, pod{object, object.spot}, env})
 	done.templates = slices.DeleteFunc(done.templates, func(t *resourceapi.ResourceClaimTemplate) bool {
 		return env.template(t.Namespace, t.Name) != nil
 	})

@@ -10,15 +10,15 @@ import (
 // checkSysctls reports sysctls of the pod that name the interface of one of its networks. The container runtime writes
 // them when it starts the sandbox: Multus has attached the networks by then, nadra attaches them after it.
 func (r podRules) checkSysctls() {
-	sysctls := get(r.pod.template, "spec", "securityContext", "sysctls")
+	sysctls := r.pod.template.get("spec", "securityContext", "sysctls")
 	names, err := attachment.InterfaceNames(r.selections)
 	if err != nil {
 		return // another finding says so
 	}
-	for _, item := range items(sysctls) {
-		n := get(item, "name")
-		if i := slices.Index(names, sysctlInterface(str(n))); i >= 0 {
-			r.add(SysctlOfInterface, r.pod.at.Child("spec", "securityContext", "sysctls"), r.doc.at(n), "%s: the pod has no interface %s before %s is attached", str(n), names[i], r.selections[i].Network)
+	for _, item := range sysctls.items() {
+		n := item.get("name")
+		if i := slices.Index(names, sysctlInterface(n.str())); i >= 0 {
+			r.addAt(SysctlOfInterface, spot{n.node, sysctls.path}, "%s: the pod has no interface %s before %s is attached", n.str(), names[i], r.selections[i].Network)
 		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
 	resourceapi "k8s.io/api/resource/v1"
 )
 
@@ -79,19 +78,10 @@ func (e *environment) haveTemplate(p placement) (have, of int) {
 	return have, len(places)
 }
 
-// templateSpec decodes the spec of a manifest. It returns an empty spec if it is invalid.
-func templateSpec(node *yaml.Node) *resourceapi.ResourceClaimTemplateSpec {
-	spec := &resourceapi.ResourceClaimTemplateSpec{}
-	if !decodeNode(node, spec) {
-		return &resourceapi.ResourceClaimTemplateSpec{}
-	}
-	return spec
-}
-
 // checkTemplate reports an existing template of the same name with another content.
 func (r *request) checkTemplate(t *resourceapi.ResourceClaimTemplate) {
 	if there := r.env.template(t.Namespace, t.Name); there != nil && !sameSpec(there.Spec, t.Spec.Spec) {
-		r.add(TemplateChanged, r.path(), r.at(), "%s/%s", t.Namespace, t.Name)
+		r.addAt(TemplateChanged, r.annotation, "%s/%s", t.Namespace, t.Name)
 	}
 }
 

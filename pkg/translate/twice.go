@@ -38,10 +38,10 @@ func (o object) namePaths() []Path {
 func (p pod) readPaths() []Path {
 	out := p.namePaths()
 	for _, key := range append(networksKeys, attachment.DefaultNetworkAnnotation) {
-		out = append(out, p.annotationPath(key))
+		out = append(out, p.template.path.Child("metadata", "annotations", key))
 	}
 	for _, key := range podFields {
-		out = append(out, p.at.Child("spec", key))
+		out = append(out, p.template.path.Child("spec", key))
 	}
-	return append(out, p.at.Child("metadata", "labels", queueLabel))
+	return append(out, p.template.path.Child("metadata", "labels", queueLabel))
 }

@@ -118,18 +118,17 @@ func isTemplated(o object) bool {
 	if !bytes.Contains(o.doc.Text, []byte("{{")) && !bytes.Contains(o.doc.Text, []byte("${")) {
 		return false
 	}
-	is := func(n *yaml.Node) bool { // without quotes, {{ x }} is a mapping whose key is a mapping
-		return strings.Contains(str(n), "{{") || strings.Contains(str(n), "${") || isMapping(n) && len(n.Content) > 0 && isMapping(n.Content[0])
+	is := func(s spot) bool { // without quotes, {{ x }} is a mapping whose key is a mapping
+		return strings.Contains(s.str(), "{{") || strings.Contains(s.str(), "${") || isMapping(s.node) && len(s.node.Content) > 0 && isMapping(s.node.Content[0])
 	}
-	found := is(get(o.node, "metadata", "name")) || is(get(o.node, "metadata", "namespace"))
+	found := is(o.get("metadata", "name")) || is(o.get("metadata", "namespace"))
 	if isNetwork(o) {
-		config := get(o.node, "spec", "config")
-		substituted := !strings.Contains(str(config), "{{") && json.Valid([]byte(str(config)))
-		return found || is(config) && !substituted || is(annotation(o.node, attachment.ResourceNameAnnotation))
+		config := o.get("spec", "config")
+		substituted := !strings.Contains(config.str(), "{{") && json.Valid([]byte(config.str()))
+		return found || is(config) && !substituted || is(o.annotation(attachment.ResourceNameAnnotation))
 	}
-	eachAnnotation(o, func(_, value *yaml.Node, _ Path) { found = found || is(value) })
-	found = found || is(annotation(o.node, attachment.DefaultNetworkAnnotation))
-	return found
+	eachAnnotation(o, func(_, value *yaml.Node, _ Path) { found = found || is(spot{node: value}) })
+	return found || is(o.annotation(attachment.DefaultNetworkAnnotation))
 }
 
 // isUnfilled reports whether the annotation of one of an object's pods has no value, as ytt leaves it to be filled in, or
@@ -137,7 +136,7 @@ func isTemplated(o object) bool {
 func isUnfilled(o object, more []TemplatePath) bool {
 	pods, _ := podsOf(o, more)
 	return slices.ContainsFunc(pods, func(p pod) bool {
-		n := p.networks()
+		n := p.networks().node
 		return n != nil && (n.Kind != yaml.ScalarNode || n.ShortTag() == "!!null")
 	})
 }

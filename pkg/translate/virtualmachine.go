@@ -16,8 +16,7 @@ func isVirtualMachine(o object) bool {
 
 // machinePart is a value of a virtual machine because of which its launcher pods ask for networks.
 type machinePart struct {
-	node *yaml.Node
-	path Path
+	spot
 	// network is set for a network of Multus.
 	network attachment.NetworkRef
 	// primary is the node by which the network replaces the pod's default network, or nil.
@@ -30,27 +29,26 @@ type machinePart struct {
 func machineParts(o object) []machinePart {
 	var out []machinePart
 	for _, at := range [][]string{{"spec", "template"}, nil, {"spec", "virtualMachineTemplate", "spec", "template"}} {
-		n, path := get(o.node, at...), o.path.Child(at...)
+		template := o.get(at...)
 		if len(at) > 0 || o.ref.Kind == "VirtualMachineInstance" {
 			for _, name := range []string{attachment.NetworksAnnotation, attachment.DefaultNetworkAnnotation} {
-				if a := annotation(n, name); a != nil {
-					part := machinePart{node: a, path: path.Child("metadata", "annotations", name)}
+				if a := template.annotation(name); a.node != nil {
+					part := machinePart{spot: a}
 					if name == attachment.DefaultNetworkAnnotation {
-						part.primary = a
+						part.primary = a.node
 					}
 					out = append(out, part)
 				}
 			}
 		}
-		for i, network := range items(get(n, "spec", "networks")) {
-			if m := get(network, "multus"); m != nil {
-				out = append(out, networkPart(o, m, path.Child("spec", "networks").Index(i).Child("multus")))
+		for _, network := range template.get("spec", "networks").items() {
+			if m := network.get("multus"); m.node != nil {
+				out = append(out, networkPart(o, m))
 			}
 		}
-		for i, item := range items(get(n, "spec", "domain", "devices", "interfaces")) {
-			if b := get(item, "binding", "name"); b != nil {
-				at := path.Child("spec", "domain", "devices", "interfaces").Index(i).Child("binding", "name")
-				out = append(out, machinePart{node: b, path: at, binding: str(b)})
+		for _, item := range template.get("spec", "domain", "devices", "interfaces").items() {
+			if b := item.get("binding", "name"); b.node != nil {
+				out = append(out, machinePart{spot: b, binding: b.str()})
 			}
 		}
 	}
@@ -58,13 +56,13 @@ func machineParts(o object) []machinePart {
 }
 
 // networkPart returns the part of a virtual machine that names a network of Multus.
-func networkPart(o object, m *yaml.Node, path Path) machinePart {
-	part := machinePart{node: m, path: path, network: attachment.NetworkRef{Namespace: o.ref.Namespace, Name: str(get(m, "networkName"))}}
+func networkPart(o object, m spot) machinePart {
+	part := machinePart{spot: m, network: attachment.NetworkRef{Namespace: o.ref.Namespace, Name: m.get("networkName").str()}}
 	if namespace, name, found := strings.Cut(part.network.Name, "/"); found {
 		part.network = attachment.NetworkRef{Namespace: namespace, Name: name}
 	}
-	if d := get(m, "default"); str(d) == "true" {
-		part.primary, part.path = d, path.Child("default")
+	if d := m.get("default"); d.str() == "true" {
+		part.primary, part.path = d.node, d.path
 	}
 	return part
 }
@@ -89,7 +87,7 @@ func (w *work) planMachine(env *environment) bool {
 		case p.primary != nil:
 			r.add(DefaultNetwork, p.path, o.doc.at(p.primary), "%s", primaryOf(p))
 		case p.binding != "":
-			r.add(BindingPlugin, p.path, o.doc.at(p.node), "plugin %s", p.binding)
+			r.addAt(BindingPlugin, p.spot, "plugin %s", p.binding)
 		case p.network.Name != "" && !seen[p.network]:
 			seen[p.network] = true
 			w.networks = append(w.networks, p.network.String())
@@ -114,15 +112,15 @@ func primaryOf(p machinePart) string {
 
 // checkMachineNetwork reports a network that nadra could not attach to the machine's launcher pods.
 func (w *work) checkMachineNetwork(env *environment, p machinePart) {
-	r, at := w.reporter, w.object.doc.at(p.node)
+	r := w.reporter
 	n, found := env.network(p.network)
 	code, message := env.obstacle(p.network, n, found)
 	switch {
 	case code != "":
-		r.add(code, p.path, at, "%s", message)
+		r.addAt(code, p.spot, "%s", message)
 	case n.resourceName != "":
 		if facts := env.poolFacts(n.resourceName); facts.Server == PoolOfNobody || facts.Server == PoolOfPlugin {
-			r.add(PoolUnserved, p.path, at, "%s: %s", p.network, facts.unserved(n.resourceName))
+			r.addAt(PoolUnserved, p.spot, "%s: %s", p.network, facts.unserved(n.resourceName))
 		}
 	}
 }

@@ -14,8 +14,7 @@ import (
 // object is one Kubernetes object of a document.
 type object struct {
 	doc  *document
-	node *yaml.Node
-	path Path // within the document: empty, or items and an index
+	spot // its path is empty, or items and an index
 	ref  ObjectRef
 	// group is the API group, such as apps.
 	group string
@@ -63,7 +62,7 @@ func objects(d *document, namespace string) []object {
 
 // objectAt returns the object at a node. ref has the kind if the node states none.
 func objectAt(d *document, node *yaml.Node, path Path, ref ObjectRef, namespace string) object {
-	o := object{doc: d, node: node, path: path, stated: str(get(node, "metadata", "namespace"))}
+	o := object{doc: d, spot: spot{node, path}, stated: str(get(node, "metadata", "namespace"))}
 	if kind := str(get(node, "kind")); kind != "" || ref.Kind == "" {
 		ref = ObjectRef{APIVersion: str(get(node, "apiVersion")), Kind: kind}
 	}
@@ -129,8 +128,7 @@ var templatePaths = []TemplatePath{
 type pod struct {
 	object
 	// template and at are the node and path of the template.
-	template *yaml.Node
-	at       Path // within the document
+	template spot
 }
 
 // queueLabel is Kueue's label of a workload for the queue in which it waits.
@@ -139,12 +137,12 @@ const queueLabel = "kueue.x-k8s.io/queue-name"
 // queue returns the queue of Kueue in which the pod waits, or "": that of the object, of the pod template, or of what
 // is between them, as in a CronJob.
 func (p pod) queue() string {
-	for n, rest := p.node, p.at[len(p.path):]; len(rest) > 0 && n != nil; n, rest = get(n, rest[0]), rest[1:] {
+	for n, rest := p.node, p.template.path[len(p.path):]; len(rest) > 0 && n != nil; n, rest = get(n, rest[0]), rest[1:] {
 		if queue := str(get(n, "metadata", "labels", queueLabel)); queue != "" {
 			return queue
 		}
 	}
-	return str(get(p.template, "metadata", "labels", queueLabel))
+	return p.template.get("metadata", "labels", queueLabel).str()
 }
 
 // podsOf returns the pod templates of an object. known is false if the path of the kind's template is unknown. One of
@@ -157,7 +155,7 @@ func podsOf(o object, more []TemplatePath) (pods []pod, known bool) {
 		known = known || i < len(templatePaths)
 		expand(o.node, o.path, t.Path, func(n *yaml.Node, at Path) {
 			known = true
-			pods = append(pods, pod{object: o, template: n, at: at})
+			pods = append(pods, pod{o, spot{n, at}})
 		})
 	}
 	return pods, known
@@ -183,7 +181,5 @@ func expand(n *yaml.Node, at, path Path, found func(*yaml.Node, Path)) {
 	}
 }
 
-// annotation returns the value of an annotation, nil if there is none.
-func annotation(n *yaml.Node, name string) *yaml.Node {
-	return get(n, "metadata", "annotations", name)
-}
+// annotation returns the value of an annotation of an object or a pod template.
+func (s spot) annotation(name string) spot { return s.get("metadata", "annotations", name) }

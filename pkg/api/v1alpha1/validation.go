@@ -18,18 +18,20 @@ const maxInterfaceName = 15
 // invalid values to plugins (behaviours A2-15 to A2-25): hardware addresses of another
 // length, port mappings and bandwidths out of range, interface names in the JSON form.
 func (c *AttachmentConfig) Validate(path *field.Path) field.ErrorList {
-	errs := validateNetwork(c.Network, path.Child("network"))
-	errs = append(errs, validateInterface(c.Interface, path.Child("interface"))...)
-	errs = append(errs, validateIPs(c.IPs, path.Child("ips"))...)
-	errs = append(errs, validateHardwareAddress(c.MAC, macSize, path.Child("mac"))...)
-	errs = append(errs, validateHardwareAddress(c.InfinibandGUID, guidSize, path.Child("infinibandGUID"))...)
-	errs = append(errs, validateCNIArgs(c.CNIArgs, path.Child("cniArgs"))...)
-	errs = append(errs, validatePortMappings(c.PortMappings, path.Child("portMappings"))...)
-	errs = append(errs, validateBandwidth(c.Bandwidth, path.Child("bandwidth"))...)
-	errs = append(errs, validateDefaultRoute(c.DefaultRoute, path.Child("defaultRoute"))...)
-	errs = append(errs, validateDeviceID(c.DeviceID, path.Child("deviceID"))...)
-	errs = append(errs, validateDeviceFrom(c, path.Child("deviceFrom"))...)
-	return brief(append(errs, validateIPAMClaim(c, path.Child("ipamClaimReference"))...))
+	return brief(slices.Concat(
+		validateNetwork(c.Network, path.Child("network")),
+		validateInterface(c.Interface, path.Child("interface")),
+		validateIPs(c.IPs, path.Child("ips")),
+		validateHardwareAddress(c.MAC, macSize, path.Child("mac")),
+		validateHardwareAddress(c.InfinibandGUID, guidSize, path.Child("infinibandGUID")),
+		validateCNIArgs(c.CNIArgs, path.Child("cniArgs")),
+		validatePortMappings(c.PortMappings, path.Child("portMappings")),
+		validateBandwidth(c.Bandwidth, path.Child("bandwidth")),
+		validateDefaultRoute(c.DefaultRoute, path.Child("defaultRoute")),
+		validateDeviceID(c.DeviceID, path.Child("deviceID")),
+		validateDeviceFrom(c, path.Child("deviceFrom")),
+		validateIPAMClaim(c, path.Child("ipamClaimReference")),
+	))
 }
 
 // validateNetwork requires an object name, which may be a DNS subdomain, and not the

@@ -43,7 +43,7 @@ type Definition struct {
 // newDefinition returns the definition of a NAD with the network, or the error, that
 // reading it has returned.
 func newDefinition(nad *nadv1.NetworkAttachmentDefinition, network attachment.Network, err error) *Definition {
-	network.Ref = attachment.NetworkRef{Namespace: nad.Namespace, Name: nad.Name}
+	network.Ref = attachment.RefOf(nad)
 	network.ResourceName = attachment.PoolOf(nad.Annotations)
 	d := &Definition{
 		Network: network, UID: nad.UID, config: nad.Spec.Config, ID: attachment.NetworkIDOf(network.Ref),
@@ -91,12 +91,12 @@ type Definitions struct {
 
 // Of returns the Definitions of these NADs, which are all of the cluster, and forgets all others. It calls
 // conf, at every call, for NADs without a configuration.
-func (d *Definitions) Of(nads []*nadv1.NetworkAttachmentDefinition, conf ConfFinder) []*Definition {
+func (d *Definitions) Of(nads []*nadv1.NetworkAttachmentDefinition, conf confFinder) []*Definition {
 	known := make(map[attachment.NetworkRef]*Definition, len(nads))
 	out := make([]*Definition, 0, len(nads))
 	later := attachment.LaterOfEqualID(nads)
 	for _, nad := range nads {
-		ref := attachment.NetworkRef{Namespace: nad.Namespace, Name: nad.Name}
+		ref := attachment.RefOf(nad)
 		def := d.known[ref]
 		if def == nil || def.config == "" || !def.matches(nad) {
 			network, err := attachment.ParseNetwork(nad)
@@ -115,11 +115,11 @@ func (d *Definitions) Of(nads []*nadv1.NetworkAttachmentDefinition, conf ConfFin
 	return out
 }
 
-// ConfFinder returns the node's configuration for a NAD that has none, and its file.
-type ConfFinder func(nad string) (path string, config []byte, err error)
+// confFinder returns the node's configuration for a NAD that has none, and its file.
+type confFinder func(nad string) (path string, config []byte, err error)
 
 // fromFile reads a NAD that has its configuration in a file of the node.
-func fromFile(nad *nadv1.NetworkAttachmentDefinition, conf ConfFinder) (attachment.Network, error) {
+func fromFile(nad *nadv1.NetworkAttachmentDefinition, conf confFinder) (attachment.Network, error) {
 	path, config, err := conf(nad.Name)
 	if err != nil {
 		return attachment.Network{}, err

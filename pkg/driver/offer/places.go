@@ -81,7 +81,7 @@ func placeName(master string) string {
 		return master
 	}
 	sum := sha256.Sum256([]byte(master))
-	readable := strings.Trim(strings.Map(attachment.LabelRune, strings.ToLower(master)), "-")
+	readable := attachment.Label(master)
 	return strings.TrimLeft(readable[:min(len(readable), maxPlace)]+"-x", "-") + hex.EncodeToString(sum[:4])
 }
 

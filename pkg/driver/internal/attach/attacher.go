@@ -19,6 +19,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/cniexec"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/background"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/operations"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/podnet"
 )
@@ -112,9 +113,7 @@ func (a *Attacher) Attach(ctx context.Context, sandbox attachment.Sandbox, faile
 		if (ctx.Err() == nil || !passing) && !failed(err, passing) {
 			return errors.Join(err, a.rollBack(ctx, sandbox))
 		}
-		select {
-		case <-time.After(pauses.Step()):
-		case <-ctx.Done():
+		if !background.Sleep(ctx, pauses.Step()) {
 			if cause := context.Cause(ctx); !errors.Is(err, cause) {
 				err = fmt.Errorf("%w: %w", cause, err)
 			}
@@ -143,7 +142,7 @@ func (a *Attacher) try(ctx context.Context, sandbox attachment.Sandbox) error {
 	if err := a.Detach(ctx, sandbox.Pod.UID, stale); err != nil {
 		return transient{reason.Errorf(reason.PendingDEL, "clearing what was attached before: %w", err)}
 	}
-	todo := slices.DeleteFunc(a.Store.ForPod(sandbox.Pod.UID), func(r checkpoint.Record) bool { return !missing(r) })
+	todo := checkpoint.Where(a.Store.ForPod(sandbox.Pod.UID), missing)
 	if len(todo) == 0 {
 		return nil
 	}
@@ -340,7 +339,7 @@ var inPodPauses = wait.Backoff{Duration: 10 * time.Millisecond, Factor: 1.5, Cap
 // network's ADD includes the wait. An interface of an earlier network is none of them: it has no device. When they are
 // there awaitInPod looks again whether the networks' names are free, because a driver may move other interfaces, too.
 func (a *Attacher) awaitInPod(ctx context.Context, sandbox attachment.Sandbox, all []checkpoint.Record) error {
-	todo := slices.DeleteFunc(slices.Clone(all), func(r checkpoint.Record) bool { return r.Attachment.NeedsInPod() == "" })
+	todo := checkpoint.Where(all, func(r checkpoint.Record) bool { return r.Attachment.NeedsInPod() != "" })
 	if len(todo) == 0 {
 		return nil
 	}
@@ -387,8 +386,8 @@ func (a *Attacher) deviceInfo(ctx context.Context, sandbox attachment.Sandbox, r
 
 // rollBack deletes what was begun in the sandbox.
 func (a *Attacher) rollBack(ctx context.Context, sandbox attachment.Sandbox) error {
-	attached := slices.DeleteFunc(a.Store.ForPod(sandbox.Pod.UID), func(r checkpoint.Record) bool {
-		return r.Phase != checkpoint.Attached || !checkpoint.InSandbox(sandbox.ID)(r)
+	attached := checkpoint.Where(a.Store.ForPod(sandbox.Pod.UID), func(r checkpoint.Record) bool {
+		return r.Phase == checkpoint.Attached && checkpoint.InSandbox(sandbox.ID)(r)
 	})
 	// The sandbox lives on. If its DELs succeeded and the full disk kept the records
 	// attached, the pod would run without these networks.
@@ -415,14 +414,14 @@ func (a *Attacher) undo(ctx context.Context, podUID string, match func(checkpoin
 // NoNamespaceError returns why a sandbox without a network namespace gets no attachments:
 // its pod uses the host's network, or the runtime does not know the namespace any more.
 func NoNamespaceError(sandbox attachment.Sandbox, missing []checkpoint.Record) error {
-	at, pod := missing[0].Attachment, sandbox.Pod
+	at := missing[0].Attachment
 	if sandbox.Unspecified {
-		return reason.Errorf(reason.SandboxUnspecified, "adding network %s as %s: the container runtime names no namespaces for sandbox %.12s of pod %s/%s: "+
+		return reason.Errorf(reason.SandboxUnspecified, "adding network %s as %s: the container runtime names no namespaces for sandbox %.12s of pod %s: "+
 			"it has lost the sandbox's specification, as containerd does when it is killed while it makes one; delete the pod",
-			at.Network, at.Interface, sandbox.ID, pod.Namespace, pod.Name)
+			at.Network, at.Interface, sandbox.ID, sandbox.Pod)
 	}
-	return reason.Errorf(reason.HostNetwork, "adding network %s as %s: pod %s/%s uses the host's network, which gets no attachments: "+
-		"remove spec.hostNetwork or the claim %s", at.Network, at.Interface, pod.Namespace, pod.Name, missing[0].Claim.Name)
+	return reason.Errorf(reason.HostNetwork, "adding network %s as %s: pod %s uses the host's network, which gets no attachments: "+
+		"remove spec.hostNetwork or the claim %s", at.Network, at.Interface, sandbox.Pod, missing[0].Claim.Name)
 }
 
 // measureAdd counts an ADD.

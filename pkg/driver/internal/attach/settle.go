@@ -13,6 +13,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/cniexec"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/background"
 )
 
 // settleTime limits the wait for duplicate address detection, which the kernel begins up to a second late and which
@@ -60,9 +61,7 @@ func settle(ctx context.Context, namespaces Netns, netns string, todo []checkpoi
 		if !tentative {
 			return wrong, nil
 		}
-		select {
-		case <-time.After(settlePoll):
-		case <-ctx.Done():
+		if !background.Sleep(ctx, settlePoll) {
 			return last, context.Cause(ctx)
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync/atomic"
 	"time"
+
+	"k8s.io/client-go/tools/cache"
 )
 
 // Sleep waits for d. It returns false if ctx ends first.
@@ -12,6 +14,16 @@ func Sleep(ctx context.Context, d time.Duration) bool {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// Await waits until c has a value or is closed. It returns false if ctx ends first.
+func Await[T any](ctx context.Context, c <-chan T) bool {
+	select {
+	case <-c:
 		return true
 	case <-ctx.Done():
 		return false
@@ -36,6 +48,12 @@ func (h *Heartbeat) Silence(now time.Time) (silence time.Duration, began bool) {
 		return 0, false
 	}
 	return now.Sub(*last), true
+}
+
+// OnChange returns a handler that calls changed for each event of an informer.
+func OnChange(changed func()) cache.ResourceEventHandlerFuncs {
+	handle := func(any) { changed() }
+	return cache.ResourceEventHandlerFuncs{AddFunc: handle, UpdateFunc: func(_, _ any) { changed() }, DeleteFunc: handle}
 }
 
 // Trigger wakes a loop. It keeps one signal until the loop takes it, so that several

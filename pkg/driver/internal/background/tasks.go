@@ -44,9 +44,7 @@ func (t *Tasks) Wait(ctx context.Context, limit time.Duration) {
 	running := slices.Collect(maps.Values(t.running))
 	t.mu.Unlock()
 	for _, ended := range running {
-		select {
-		case <-ended:
-		case <-ctx.Done():
+		if !Await(ctx, ended) {
 			return
 		}
 	}

@@ -18,9 +18,9 @@ const (
 	// GateWait is how long the gate holds a container for its networks. It is well
 	// below the 2 minutes that the kubelet allows for starting a container.
 	GateWait = time.Minute
-	// SlowGateWait replaces GateWait for pods with networks that may take longer. It
+	// slowGateWait replaces GateWait for pods with networks that may take longer. It
 	// is just below the kubelet's 2 minutes.
-	SlowGateWait = 105 * time.Second
+	slowGateWait = 105 * time.Second
 	// gateMargin is added to the wait for the time after which the runtime ends a
 	// gate that hangs.
 	gateMargin = 10 * time.Second
@@ -65,7 +65,7 @@ func (w *Writer) ContainerGate(claims []string, ofPod []checkpoint.Record) *nri.
 // waitFor returns how long the gate holds the containers of a pod with these records.
 func (w *Writer) waitFor(ofPod []checkpoint.Record) time.Duration {
 	if w.Slow(ofPod) {
-		return SlowGateWait
+		return slowGateWait
 	}
 	return GateWait
 }

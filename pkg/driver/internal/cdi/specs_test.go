@@ -80,7 +80,7 @@ func TestInstallRestoresSpecs(t *testing.T) {
 func TestGateWait(t *testing.T) {
 	w := newWriter(t)
 	a, b := recordOf("a-uid"), recordOf("b-uid")
-	for wait, ofPod := range map[time.Duration][]checkpoint.Record{GateWait: {a}, SlowGateWait: {a, b}} {
+	for wait, ofPod := range map[time.Duration][]checkpoint.Record{GateWait: {a}, slowGateWait: {a, b}} {
 		if err := w.Write("a-uid", ofPod); err != nil {
 			t.Fatal(err)
 		}
@@ -89,8 +89,8 @@ func TestGateWait(t *testing.T) {
 			t.Errorf("%d records: arguments %q, timeout %d s; want a wait of %s", len(ofPod), hook.Args, *hook.Timeout, wait)
 		}
 	}
-	if SlowGateWait+gateMargin >= 2*time.Minute {
-		t.Errorf("the kubelet gives up starting a container after 2 minutes, the gate after %s", SlowGateWait+gateMargin)
+	if slowGateWait+gateMargin >= 2*time.Minute {
+		t.Errorf("the kubelet gives up starting a container after 2 minutes, the gate after %s", slowGateWait+gateMargin)
 	}
 }
 

@@ -44,7 +44,7 @@ type Device struct {
 // Attached returns the status of a record that is attached, or of a device that is in
 // the pod's containers.
 func Attached(r checkpoint.Record) Device {
-	d := Device{Pool: r.Pool, Device: r.Device, ShareID: r.ShareID, Reason: reason.ConditionAttached}
+	d := deviceOf(r, reason.ConditionAttached, "")
 	if r.DeviceOnly {
 		d.Message = fmt.Sprintf("device %s of %s is given to the pod's containers", r.Hardware.ID, r.Hardware.ResourceName)
 		return d
@@ -54,12 +54,10 @@ func Attached(r checkpoint.Record) Device {
 	return d
 }
 
-// Detached returns the status of a record that an edit of the pod's annotation has removed.
-func Detached(r checkpoint.Record) Device {
-	return Device{
-		Pool: r.Pool, Device: r.Device, ShareID: r.ShareID, Reason: reason.ConditionDetached,
-		Message: fmt.Sprintf("network %s (%s) is not attached: the pod's annotation does not name it any more", r.Attachment.Network, r.Attachment.Interface),
-	}
+// detached returns the status of a record that an edit of the pod's annotation has removed.
+func detached(r checkpoint.Record) Device {
+	return deviceOf(r, reason.ConditionDetached,
+		fmt.Sprintf("network %s (%s) is not attached: the pod's annotation does not name it any more", r.Attachment.Network, r.Attachment.Interface))
 }
 
 // AttachedBefore returns the status of a record that may have been checked by an
@@ -79,22 +77,25 @@ func CheckFailed(r checkpoint.Record, what string) Device {
 
 // AttachFailed returns the status of a record that could not be attached.
 func AttachFailed(r checkpoint.Record, err error) Device {
-	return Device{Pool: r.Pool, Device: r.Device, ShareID: r.ShareID, Reason: reason.ConditionAttachFailed, Message: err.Error()}
+	return deviceOf(r, reason.ConditionAttachFailed, err.Error())
 }
 
-// PrepareFailed returns the status of the driver's devices in a claim that could not be
+// deviceOf returns the device of a record in a state.
+func deviceOf(r checkpoint.Record, condition, message string) Device {
+	return Device{Pool: r.Pool, Device: r.Device, ShareID: r.ShareID, Reason: condition, Message: message}
+}
+
+// PrepareFailed returns the status of nadra's devices in a claim that could not be
 // prepared.
-func PrepareFailed(claim *resourceapi.ResourceClaim, driver string, err error) []Device {
+func PrepareFailed(claim *resourceapi.ResourceClaim, err error) []Device {
 	var out []Device
 	for _, r := range claim.Status.Allocation.Devices.Results {
-		if r.Driver != driver {
+		if r.Driver != v1alpha1.DriverName {
 			continue
 		}
-		d := Device{Pool: r.Pool, Device: r.Device, Reason: reason.ConditionPrepareFailed, Message: err.Error()}
-		if r.ShareID != nil {
-			d.ShareID = string(*r.ShareID)
-		}
-		out = append(out, d)
+		out = append(out, Device{
+			Pool: r.Pool, Device: r.Device, ShareID: string(ptr.Deref(r.ShareID, "")), Reason: reason.ConditionPrepareFailed, Message: err.Error(),
+		})
 	}
 	return out
 }
@@ -104,24 +105,23 @@ func PrepareFailed(claim *resourceapi.ResourceClaim, driver string, err error) [
 func ByClaim(records []checkpoint.Record, describe func(checkpoint.Record) Device) map[attachment.ClaimRef][]Device {
 	out := map[attachment.ClaimRef][]Device{}
 	for _, r := range records {
-		if r.Unclaimed() {
-			continue
+		switch {
+		case r.Unclaimed():
+		case r.Removed:
+			out[r.Claim] = append(out[r.Claim], detached(r))
+		default:
+			out[r.Claim] = append(out[r.Claim], describe(r))
 		}
-		if r.Removed {
-			out[r.Claim] = append(out[r.Claim], Detached(r))
-			continue
-		}
-		out[r.Claim] = append(out[r.Claim], describe(r))
 	}
 	return out
 }
 
 // isStored reports whether the claim's status has all of these devices, apart from the
 // time.
-func isStored(claim *resourceapi.ResourceClaim, driver string, devices []Device) bool {
+func isStored(claim *resourceapi.ResourceClaim, devices []Device) bool {
 	for _, d := range devices {
 		if !slices.ContainsFunc(claim.Status.Devices, func(s resourceapi.AllocatedDeviceStatus) bool {
-			return s.Driver == driver && s.Pool == d.Pool && s.Device == d.Device && ptr.Deref(s.ShareID, "") == d.ShareID &&
+			return s.Driver == v1alpha1.DriverName && s.Pool == d.Pool && s.Device == d.Device && ptr.Deref(s.ShareID, "") == d.ShareID &&
 				slices.ContainsFunc(s.Conditions, func(c metav1.Condition) bool {
 					return c.Type == reason.ConditionReady && (c.Reason == d.Reason && c.Message == truncate.Text(d.Message, maxMessage) ||
 						c.Reason == reason.ConditionCheckFailed && d.KeepCheckFailed)
@@ -134,14 +134,14 @@ func isStored(claim *resourceapi.ResourceClaim, driver string, devices []Device)
 }
 
 // apply returns the status for a server-side apply by the driver of a node.
-func (d Device) apply(driver, node string, now time.Time) *resourceac.AllocatedDeviceStatusApplyConfiguration {
+func (d Device) apply(node string, now time.Time) *resourceac.AllocatedDeviceStatusApplyConfiguration {
 	ready := metav1.ConditionFalse
 	if d.Reason == reason.ConditionAttached {
 		ready = metav1.ConditionTrue
 	}
 	condition := metaac.Condition().WithType(reason.ConditionReady).WithStatus(ready).WithReason(d.Reason).
 		WithMessage(truncate.Text(d.Message, maxMessage)).WithLastTransitionTime(metav1.NewTime(now))
-	out := resourceac.AllocatedDeviceStatus().WithDriver(driver).WithPool(d.Pool).WithDevice(d.Device).
+	out := resourceac.AllocatedDeviceStatus().WithDriver(v1alpha1.DriverName).WithPool(d.Pool).WithDevice(d.Device).
 		WithConditions(condition)
 	if d.ShareID != "" {
 		out.WithShareID(d.ShareID)

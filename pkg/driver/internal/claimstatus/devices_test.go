@@ -21,7 +21,7 @@ import (
 func asDevice(t *testing.T, s Device) resourceapi.AllocatedDeviceStatus {
 	t.Helper()
 	s.Pool = "node-1/networks"
-	raw, err := json.Marshal(s.apply("net.nadra.dev", "node-1", time.Unix(0, 0)))
+	raw, err := json.Marshal(s.apply("node-1", time.Unix(0, 0)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func TestDeviceStatusHasThePlugins(t *testing.T) {
 	r.Result = json.RawMessage(strings.Replace(string(r.Result), `"big"`, `"node":"another","big"`, 1))
 	shared := Attached(r)
 	shared.Pool = "shared"
-	if got := shared.apply("net.nadra.dev", "node-1", time.Unix(0, 0)).Data; got == nil || string(got.Raw) != want+`,"node":"node-1"}` {
+	if got := shared.apply("node-1", time.Unix(0, 0)).Data; got == nil || string(got.Raw) != want+`,"node":"node-1"}` {
 		t.Errorf("of a device that nodes share: %v", got)
 	}
 }
@@ -115,7 +115,7 @@ func TestCheckFailedStands(t *testing.T) {
 		"fails differently": {CheckFailed(record, "the route is gone"), false},
 		"passes":            {Attached(record), false},
 	} {
-		if got := isStored(c, "net.nadra.dev", []Device{tt.state}); got != tt.want {
+		if got := isStored(c, []Device{tt.state}); got != tt.want {
 			t.Errorf("%s: stored already: %t", name, got)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/failpoint"
 	"github.com/nadra-dev/nadra/internal/metrics"
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/background"
 )
@@ -34,9 +35,9 @@ const (
 // Writer stores status.devices of claims. It works behind a queue: no pod waits for it.
 type Writer struct {
 	kube kubernetes.Interface
-	// driver and node are the names of the driver and of its node.
-	driver, node string
-	outbox       *background.Outbox[attachment.ClaimRef, update]
+	// node is the name of the driver's node.
+	node   string
+	outbox *background.Outbox[attachment.ClaimRef, update]
 }
 
 // update is a claim's pending status.
@@ -49,8 +50,8 @@ type update struct {
 }
 
 // NewWriter returns a Writer for the claims' devices of the driver of a node.
-func NewWriter(kube kubernetes.Interface, driver, node string) *Writer {
-	return &Writer{kube: kube, driver: driver, node: node, outbox: background.New[attachment.ClaimRef, update](shortestPause, longestPause)}
+func NewWriter(kube kubernetes.Interface, node string) *Writer {
+	return &Writer{kube: kube, node: node, outbox: background.New[attachment.ClaimRef, update](shortestPause, longestPause)}
 }
 
 // Set queues the devices as the claim's status.
@@ -116,17 +117,17 @@ func (w *Writer) write(ctx context.Context, claim attachment.ClaimRef, p backgro
 func (w *Writer) apply(ctx context.Context, claim attachment.ClaimRef, u update) error {
 	if u.repair {
 		current, err := w.kube.ResourceV1().ResourceClaims(claim.Namespace).Get(ctx, claim.Name, metav1.GetOptions{})
-		if err != nil || string(current.UID) != claim.UID || isStored(current, w.driver, u.devices) {
+		if err != nil || string(current.UID) != claim.UID || isStored(current, u.devices) {
 			return err
 		}
 	}
 	status := resourceac.ResourceClaimStatus()
 	for _, d := range u.devices {
-		status.WithDevices(d.apply(w.driver, w.node, u.at))
+		status.WithDevices(d.apply(w.node, u.at))
 	}
 	ac := resourceac.ResourceClaim(claim.Name, claim.Namespace).WithUID(types.UID(claim.UID)).WithStatus(status)
 	_, err := w.kube.ResourceV1().ResourceClaims(claim.Namespace).ApplyStatus(ctx, ac,
-		metav1.ApplyOptions{FieldManager: w.driver, Force: true})
+		metav1.ApplyOptions{FieldManager: v1alpha1.DriverName, Force: true})
 	if apierrors.IsInvalid(err) {
 		err = w.update(ctx, claim, status)
 	}
@@ -154,9 +155,9 @@ func (w *Writer) update(ctx context.Context, claim attachment.ClaimRef, status *
 			return err
 		}
 		current.Status.Devices = append(slices.DeleteFunc(current.Status.Devices, func(d resourceapi.AllocatedDeviceStatus) bool {
-			return d.Driver == w.driver
+			return d.Driver == v1alpha1.DriverName
 		}), ours.Devices...)
-		_, err = claims.UpdateStatus(ctx, current, metav1.UpdateOptions{FieldManager: w.driver})
+		_, err = claims.UpdateStatus(ctx, current, metav1.UpdateOptions{FieldManager: v1alpha1.DriverName})
 		return err
 	})
 }

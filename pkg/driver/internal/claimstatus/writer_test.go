@@ -22,7 +22,7 @@ var claimRef = attachment.ClaimRef{Namespace: "default", Name: "c", UID: "c-uid"
 // TestRepairKeepsSet repairs a status while a Set is pending, as a CHECK right after an
 // attach does: the new addresses are still written.
 func TestRepairKeepsSet(t *testing.T) {
-	w := NewWriter(nil, "net.nadra.dev", "node-1")
+	w := NewWriter(nil, "node-1")
 	defer w.outbox.ShutDown()
 	states := []Device{Attached(drivertest.Attached("net1", drivertest.BridgeResult))}
 	w.Set(claimRef, states)
@@ -39,7 +39,7 @@ func TestRepairKeepsSet(t *testing.T) {
 
 // TestQueue checks that a pending status keeps the time of its first update.
 func TestQueue(t *testing.T) {
-	w := NewWriter(nil, "net.nadra.dev", "node-1")
+	w := NewWriter(nil, "node-1")
 	defer w.outbox.ShutDown()
 	if q := w.Queue(time.Now()); q != (metrics.Queue{}) {
 		t.Errorf("the queue is %+v before any update", q)
@@ -59,7 +59,7 @@ func TestHold(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				kube := fake.NewClientset(&resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: claimRef.Namespace, Name: claimRef.Name, UID: types.UID(claimRef.UID)}})
-				w := NewWriter(kube, "net.nadra.dev", "node-1")
+				w := NewWriter(kube, "node-1")
 				ctx, end := context.WithCancel(t.Context())
 				var running sync.WaitGroup
 				running.Go(func() { w.Run(ctx) })

@@ -61,7 +61,7 @@ type Kernel struct {
 	// Gone has the network namespaces that do not exist any more.
 	Gone map[string]bool
 	// Cached are attachments in the CNI cache; no DEL of theirs succeeds.
-	Cached []cniexec.Orphan
+	Cached []cniexec.Cached
 	// Others has what other runtimes have attached, by sandbox.
 	Others map[string][]attachment.Attachment
 }
@@ -281,10 +281,10 @@ func (k *Kernel) Foreign(sandboxID string) ([]attachment.Attachment, error) {
 }
 
 // Orphans returns Cached.
-func (k *Kernel) Orphans(func(string, string) bool) ([]cniexec.Orphan, error) { return k.Cached, nil }
+func (k *Kernel) Orphans(func(string, string) bool) ([]cniexec.Cached, error) { return k.Cached, nil }
 
 // DelOrphan always fails.
-func (k *Kernel) DelOrphan(context.Context, cniexec.Orphan) error { return Final("busy") }
+func (k *Kernel) DelOrphan(context.Context, cniexec.Cached) error { return Final("busy") }
 
 // GC records the call.
 func (k *Kernel) GC(_ context.Context, conflist json.RawMessage, valid []types.GCAttachment) error {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/inventory"
 	"github.com/nadra-dev/nadra/pkg/pools"
 )
@@ -76,7 +77,7 @@ func devicesOf(node string, host inventory.Inventory, list []pools.Pool, assigne
 			d.Name = sharedName(pool.ResourceName)
 			shared[a.Pool] = len(out)
 		case f.PF != nil:
-			d.DRAPool = node + ofPF + label(f.PF.PCIAddress)
+			d.DRAPool = node + ofPF + attachment.Label(f.PF.PCIAddress)
 		}
 		out = append(out, d)
 	}
@@ -107,9 +108,9 @@ func (d *Device) slot() string {
 // the same for as long as the function is in its slot.
 func functionName(f *inventory.Function) string {
 	if f.Kind == inventory.KindSF {
-		return "sf-" + label(f.ID)
+		return "sf-" + attachment.Label(f.ID)
 	}
-	return "pci-" + label(f.ID)
+	return "pci-" + attachment.Label(f.ID)
 }
 
 // sharedName returns, for example, rdma-hca-shared-devices-a-1f3c5a07. The names of two
@@ -117,18 +118,8 @@ func functionName(f *inventory.Function) string {
 func sharedName(resourceName string) string {
 	sum := sha256.Sum256([]byte(resourceName))
 	const most = 63 - len("-") - 8
-	readable := label(resourceName)
+	readable := attachment.Label(resourceName)
 	return strings.TrimRight(readable[:min(len(readable), most)], "-") + "-" + hex.EncodeToString(sum[:4])
-}
-
-// label converts a name to a part of a DNS label.
-func label(name string) string {
-	return strings.Trim(strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
-			return r
-		}
-		return '-'
-	}, strings.ToLower(name)), "-")
 }
 
 // markUsed marks the devices that a device plugin has given to a pod, by the functions'

@@ -122,10 +122,7 @@ func byName(name string) func(*metav1.ListOptions) {
 // stop the driver.
 func (s *PoolSources) Start(ctx context.Context, start func(func() error), changed func()) error {
 	for _, informer := range s.informers() {
-		handle := func(any) { changed() }
-		if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-			AddFunc: handle, UpdateFunc: func(_, n any) { handle(n) }, DeleteFunc: handle,
-		}); err != nil {
+		if _, err := informer.AddEventHandler(background.OnChange(changed)); err != nil {
 			return fmt.Errorf("watching the definitions of resource pools: %w", err)
 		}
 	}
@@ -139,7 +136,13 @@ func (s *PoolSources) Start(ctx context.Context, start func(func() error), chang
 		start(func() error { s.runPolicies(ctx); return nil })
 	}
 	for _, informer := range s.informers() {
-		start(func() error { awaitRead(ctx, informer, changed); return nil })
+		start(func() error {
+			// The informer's handler was called before List could know that all objects were read.
+			if background.Await(ctx, informer.HasSyncedChecker().Done()) {
+				changed()
+			}
+			return nil
+		})
 	}
 	for i, informer := range s.configs {
 		if !cache.WaitForCacheSync(limited.Done(), informer.HasSynced) && ctx.Err() == nil {
@@ -148,16 +151,6 @@ func (s *PoolSources) Start(ctx context.Context, start func(func() error), chang
 		}
 	}
 	return nil
-}
-
-// awaitRead calls changed once when an informer has read all objects. Its handler was called
-// before List could know that.
-func awaitRead(ctx context.Context, informer cache.SharedIndexInformer, changed func()) {
-	select {
-	case <-informer.HasSyncedChecker().Done():
-		changed()
-	case <-ctx.Done():
-	}
 }
 
 // runPolicies watches policies once the cluster has them.

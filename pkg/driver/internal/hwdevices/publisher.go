@@ -28,8 +28,8 @@ const (
 
 // Options has what a Publisher needs. All fields are required.
 type Options struct {
-	// Node is the node's name, Driver the DRA driver's.
-	Node, Driver string
+	// Node is the node's name.
+	Node string
 	// Copies is the number of devices for a shared one if the API server knows no shared
 	// devices.
 	Copies int
@@ -75,7 +75,7 @@ type Publisher struct {
 func New(o Options) *Publisher {
 	return &Publisher{
 		Options: o, View: &View{}, changed: background.NewTrigger(),
-		slices: sliceOptions{driver: o.Driver, copies: o.Copies},
+		slices: sliceOptions{copies: o.Copies},
 	}
 }
 

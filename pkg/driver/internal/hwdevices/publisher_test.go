@@ -42,7 +42,7 @@ func newRig(t *testing.T, vfs ...int) *rig {
 	r.host.RDMAMode = inventory.RDMAShared
 	r.list = []pools.Pool{{ResourceName: "intel.com/sriov", DeviceType: pools.NetDevice, Selectors: []pools.Selector{{Vendors: []string{"8086"}}}}}
 	r.Publisher = New(Options{
-		Node: "node-1", Driver: "net.nadra.dev", Copies: 3,
+		Node: "node-1", Copies: 3,
 		Pools: func() ([]pools.Pool, []error) { return r.list, r.problems },
 		Read: func() (inventory.Inventory, error) {
 			return inventory.Inventory{Functions: slices.Clone(r.host.Functions), RDMAMode: r.host.RDMAMode, VhostNet: "/dev/vhost-net"}, nil
@@ -363,6 +363,6 @@ func BenchmarkSlices(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		slicesOf(devicesOf("node-1", host, list, assigned), sliceOptions{driver: "net.nadra.dev"})
+		slicesOf(devicesOf("node-1", host, list, assigned), sliceOptions{})
 	}
 }

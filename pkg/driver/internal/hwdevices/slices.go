@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/driver/offer"
 	"github.com/nadra-dev/nadra/pkg/inventory"
@@ -51,7 +52,6 @@ const (
 
 // sliceOptions determine how devices become slices.
 type sliceOptions struct {
-	driver string
 	// copies is the number of devices for a shared one if exclusive is set.
 	copies int
 	// exclusive publishes copies, because the API server knows no shared devices.
@@ -98,7 +98,7 @@ func publishedAs(d *Device, o sliceOptions) []resourceapi.Device {
 	}
 	out := resourceapi.Device{Name: d.Name, Attributes: attributesOf(d)}
 	if tainted {
-		out.Taints = []resourceapi.DeviceTaint{{Key: o.driver + "/" + taintLinkDown, Effect: resourceapi.DeviceTaintEffectNoSchedule}}
+		out.Taints = []resourceapi.DeviceTaint{{Key: v1alpha1.DriverName + "/" + taintLinkDown, Effect: resourceapi.DeviceTaintEffectNoSchedule}}
 	}
 	if !d.IsShared() {
 		return []resourceapi.Device{out}

@@ -95,9 +95,9 @@ func Shows(text string, records []checkpoint.Record) bool {
 	})
 }
 
-// Lists reports whether an annotation has the entries of these records, in their order, and no
+// lists reports whether an annotation has the entries of these records, in their order, and no
 // other besides those of the default network and of interfaces that the pod has by links.
-func Lists(text string, records []checkpoint.Record, links func() ([]string, error)) bool {
+func lists(text string, records []checkpoint.Record, links func() ([]string, error)) bool {
 	shown, err := Shown(text)
 	wanted, err2 := entries(records)
 	if err != nil || err2 != nil {

@@ -54,7 +54,7 @@ func TestOthersStay(t *testing.T) {
 		if diff := cmp.Diff(tt.want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
 		}
-		if shows, lists := Shows(tt.before, records), Lists(tt.before, records, tt.links); shows != tt.shows || lists != tt.lists {
+		if shows, lists := Shows(tt.before, records), lists(tt.before, records, tt.links); shows != tt.shows || lists != tt.lists {
 			t.Errorf("%s: shows %t, lists %t", tt.name, shows, lists)
 		}
 	}
@@ -94,7 +94,7 @@ func TestDefaultNetworkOfSeveralInterfaces(t *testing.T) {
 		if err != nil || len(shown) != 1 || shown[0].Interface != "net1" {
 			t.Errorf("%s: shown %+v, %v", name, shown, err)
 		}
-		if !Lists(whole, records, links) || !Shows(whole, records) {
+		if !lists(whole, records, links) || !Shows(whole, records) {
 			t.Errorf("%s: the annotation does not list the network", name)
 		}
 		want := primary(name)

@@ -121,12 +121,12 @@ func (w *Writer) Replace(sandbox attachment.Sandbox, records []checkpoint.Record
 
 // Lists reports whether an annotation lists these records of a sandbox, and nothing that is gone.
 func (w *Writer) Lists(sandbox attachment.Sandbox, text string, records []checkpoint.Record) bool {
-	return Lists(text, records, func() ([]string, error) { return w.Links(sandbox) })
+	return lists(text, records, func() ([]string, error) { return w.Links(sandbox) })
 }
 
 // Listed returns the records that network-status is to list.
 func Listed(records []checkpoint.Record) []checkpoint.Record {
-	return slices.DeleteFunc(checkpoint.Networks(records), func(r checkpoint.Record) bool { return r.Phase != checkpoint.Attached })
+	return checkpoint.Where(checkpoint.Networks(records), func(r checkpoint.Record) bool { return r.Phase == checkpoint.Attached })
 }
 
 func (w *Writer) put(u update) {

@@ -40,7 +40,7 @@ type Plugins interface {
 	Check(ctx context.Context, s attachment.Sandbox, a attachment.Attachment, result json.RawMessage) (unchecked []string, err error)
 	Status(ctx context.Context, conflist json.RawMessage) error
 	GC(ctx context.Context, conflist json.RawMessage, valid []types.GCAttachment) error
-	DelOrphan(ctx context.Context, o cniexec.Orphan) error
+	DelOrphan(ctx context.Context, o cniexec.Cached) error
 
 	// The following methods start no process.
 
@@ -53,7 +53,7 @@ type Plugins interface {
 	// ForgetDefaultRoutes removes the default routes from the runtime's result of eth0.
 	ForgetDefaultRoutes(sandboxID string) error
 	// Orphans returns the attachments in the cache that valid rejects and whose namespace is gone.
-	Orphans(valid func(containerID, ifName string) bool) ([]cniexec.Orphan, error)
+	Orphans(valid func(containerID, ifName string) bool) ([]cniexec.Cached, error)
 	// Foreign returns what other runtimes have attached in a sandbox.
 	Foreign(sandboxID string) ([]attachment.Attachment, error)
 }
@@ -85,8 +85,8 @@ func (g *Group) Del(ctx context.Context, s attachment.Sandbox, a attachment.Atta
 
 // DelOrphan runs DEL of an attachment that only the cache has. The caller's operation has the lock of the
 // pod, or of the sandbox if the cache does not know the pod's UID.
-func (g *Group) DelOrphan(ctx context.Context, o cniexec.Orphan) error {
-	leave, err := g.enter(ctx, attachment.Sandbox{ID: o.ContainerID, Pod: o.PodRef()}, o.Config, g.slow)
+func (g *Group) DelOrphan(ctx context.Context, o cniexec.Cached) error {
+	leave, err := g.enter(ctx, attachment.Sandbox{ID: o.ContainerID, Pod: o.Pod()}, o.Config, g.slow)
 	if err != nil {
 		return err
 	}

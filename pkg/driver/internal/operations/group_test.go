@@ -65,7 +65,7 @@ func ends(context.Context) error { return nil }
 func TestCallsNeedTheLock(t *testing.T) {
 	inGroup(t, ends, func(t *testing.T, g *operations.Group) {
 		s := drivertest.SandboxNo(1)
-		orphan := cniexec.Orphan{ContainerID: s.ID, Config: net1.Conflist}
+		orphan := cniexec.Cached{CacheEntry: cniexec.CacheEntry{ContainerID: s.ID, Config: net1.Conflist}}
 		for verb, call := range map[string]func(context.Context) error{
 			"ADD":              func(ctx context.Context) error { _, err := g.Add(ctx, s, net1, nil); return err },
 			"DEL":              del(g, s),

@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/background"
 )
 
 // NADWatch watches the cluster's NADs.
@@ -37,10 +38,7 @@ func (w *NADWatch) Lister() nadlisters.NetworkAttachmentDefinitionLister { retur
 // Start watches until ctx ends, and returns when all NADs were read. It calls changed after
 // every change.
 func (w *NADWatch) Start(ctx context.Context, changed func()) error {
-	handle := func(any) { changed() }
-	if _, err := w.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: handle, UpdateFunc: func(_, n any) { handle(n) }, DeleteFunc: handle,
-	}); err != nil {
+	if _, err := w.informer.AddEventHandler(background.OnChange(changed)); err != nil {
 		return fmt.Errorf("watching NetworkAttachmentDefinitions: %w", err)
 	}
 	w.factory.Start(ctx.Done())

@@ -11,8 +11,11 @@ import (
 	resourceinformers "k8s.io/client-go/informers/resource/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
 
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/driver/internal/background"
 	"github.com/nadra-dev/nadra/pkg/driver/offer"
 )
 
@@ -27,11 +30,11 @@ type OtherDrivers struct {
 	informer cache.SharedIndexInformer
 }
 
-// NewOtherDrivers returns a watch that has not started. driver is nadra's own name.
-func NewOtherDrivers(kube kubernetes.Interface, driver, node string) (*OtherDrivers, error) {
+// NewOtherDrivers returns a watch that has not started.
+func NewOtherDrivers(kube kubernetes.Interface, node string) (*OtherDrivers, error) {
 	selector := fields.AndSelectors(
 		fields.OneTermEqualSelector(resourceapi.ResourceSliceSelectorNodeName, node),
-		fields.OneTermNotEqualSelector(resourceapi.ResourceSliceSelectorDriver, driver),
+		fields.OneTermNotEqualSelector(resourceapi.ResourceSliceSelectorDriver, v1alpha1.DriverName),
 	).String()
 	o := &OtherDrivers{informer: resourceinformers.NewFilteredResourceSliceInformer(kube, 0, cache.Indexers{}, func(l *metav1.ListOptions) { l.FieldSelector = selector })}
 	if err := o.informer.SetTransform(slimSlice); err != nil {
@@ -43,10 +46,7 @@ func NewOtherDrivers(kube kubernetes.Interface, driver, node string) (*OtherDriv
 // Start watches until ctx ends, and calls changed after every change. It returns when all
 // slices were read, or after otherDriversWait.
 func (o *OtherDrivers) Start(ctx context.Context, run func(func() error), changed func()) error {
-	handle := func(any) { changed() }
-	if _, err := o.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: handle, UpdateFunc: func(_, n any) { handle(n) }, DeleteFunc: handle,
-	}); err != nil {
+	if _, err := o.informer.AddEventHandler(background.OnChange(changed)); err != nil {
 		return fmt.Errorf("watching the ResourceSlices of other drivers: %w", err)
 	}
 	run(func() error { o.informer.RunWithContext(ctx); return nil })
@@ -77,12 +77,7 @@ func slimSlice(object any) (any, error) {
 // CNIDevice returns the attributes of a device by which CNI plugins get it. They are empty
 // if the device is not for CNI.
 func CNIDevice(d resourceapi.Device) (resourceName, id string) {
-	text := func(name resourceapi.QualifiedName) string {
-		if s := d.Attributes[name].StringValue; s != nil {
-			return *s
-		}
-		return ""
-	}
+	text := func(name resourceapi.QualifiedName) string { return ptr.Deref(d.Attributes[name].StringValue, "") }
 	return text(attachment.AttributeResourceName), text(attachment.AttributeDeviceID)
 }
 

@@ -16,7 +16,7 @@ import (
 // driver has devices of its pool here.
 func TestNetworksOfOtherDriversPoolsAreOffered(t *testing.T) {
 	kube := fake.NewClientset(drivertest.OtherDriversSlice("7"))
-	others, err := NewOtherDrivers(kube, "net.nadra.dev", "node-1")
+	others, err := NewOtherDrivers(kube, "node-1")
 	if err != nil {
 		t.Fatal(err)
 	}

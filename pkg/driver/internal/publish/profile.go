@@ -269,8 +269,7 @@ func (p *profile) follow(ctx context.Context) {
 	selector := labels.SelectorFromSet(labels.Set{v1alpha1.ProfileLabel: p.name}).String()
 	informer := metadatainformer.NewFilteredMetadataInformer(p.Metadata, resourceapi.SchemeGroupVersion.WithResource("resourceslices"), metav1.NamespaceAll, 0, cache.Indexers{},
 		func(o *metav1.ListOptions) { o.LabelSelector = selector }).Informer()
-	handle := func(any) { p.changed() }
-	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: handle, UpdateFunc: func(_, s any) { handle(s) }, DeleteFunc: handle}); err != nil {
+	if _, err := informer.AddEventHandler(background.OnChange(p.changed)); err != nil {
 		klog.FromContext(ctx).Error(err, "The slices of the node's profile cannot be watched; the node publishes its networks itself", "profile", p.name)
 		return
 	}

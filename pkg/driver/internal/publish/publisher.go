@@ -155,10 +155,8 @@ func (p *Publisher) Run(ctx context.Context, publish func(context.Context, slice
 			p.countDownToFree()
 		case <-p.spread.moment():
 		case <-p.changed.C():
-			select {
-			case <-ctx.Done():
+			if !background.Sleep(ctx, p.debounce()) {
 				return nil
-			case <-time.After(p.debounce()):
 			}
 		}
 		if err := p.turn(ctx, publish); err != nil {

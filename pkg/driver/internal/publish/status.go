@@ -16,8 +16,8 @@ import (
 const (
 	// statusEvery is the pause between two STATUS of healthy plugins.
 	statusEvery = 30 * time.Second
-	// StatusRetry is the pause after an error, so that the network is soon published again.
-	StatusRetry = 5 * time.Second
+	// statusRetry is the pause after an error, so that the network is soon published again.
+	statusRetry = 5 * time.Second
 	// firstAnswer is the time for which a network waits for its first answer before it is
 	// published without one: a little more than one STATUS may take.
 	firstAnswer = operations.StatusLimit + time.Second
@@ -123,7 +123,7 @@ func (s *statusWatch) ask(ctx context.Context, n attachment.Network, a *answer) 
 		}
 		pause := statusEvery
 		if err != nil {
-			pause = StatusRetry
+			pause = statusRetry
 		}
 		if !background.Sleep(ctx, pause) {
 			return

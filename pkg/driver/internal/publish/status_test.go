@@ -200,9 +200,9 @@ func TestStatusDecidesWhatIsPublished(t *testing.T) {
 		if _, err := c.View.Usable(attachment.NetworkRef{Namespace: "default", Name: "blue"}); err != nil {
 			t.Errorf("Prepare refuses an allocated claim: %v", err)
 		}
-		after(10 * StatusRetry)
+		after(10 * statusRetry)
 		c.set("blue", nil)
-		after(StatusRetry + debounce)
+		after(statusRetry + debounce)
 		drivertest.Same(t, "when it is healthy", []string{"default-blue", "default-old"}, c.published())
 		drivertest.Same(t, "reported", []string{"default/blue blue-uid: PluginUnhealthy", "default/blue blue-uid: "}, c.reported())
 		drivertest.Same(t, "networks that are asked", map[string]int{"blue": 13}, c.asked)

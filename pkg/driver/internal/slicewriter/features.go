@@ -8,6 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
+
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
 // The feature gates of the fields that the driver publishes.
@@ -46,11 +48,11 @@ func (f Features) Without(gates []string) Features {
 // AskFeatures asks the API server what it keeps, by a slice that is not stored. To find out
 // by the first slices that are stored would give a pod that is placed meanwhile a device
 // that never comes again.
-func AskFeatures(ctx context.Context, kube kubernetes.Interface, driver, node string) (Features, error) {
+func AskFeatures(ctx context.Context, kube kubernetes.Interface, node string) (Features, error) {
 	asked := &resourceapi.ResourceSlice{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "nadra-asks-"},
 		Spec: resourceapi.ResourceSliceSpec{
-			Driver: driver, NodeName: &node, Pool: resourceapi.ResourcePool{Name: node + "/asked", ResourceSliceCount: 1},
+			Driver: v1alpha1.DriverName, NodeName: &node, Pool: resourceapi.ResourcePool{Name: node + "/asked", ResourceSliceCount: 1},
 			Devices: []resourceapi.Device{{
 				Name: "asked", AllowMultipleAllocations: ptr.To(true),
 				Taints: []resourceapi.DeviceTaint{{Key: "net.nadra.dev/asked", Effect: resourceapi.DeviceTaintEffectNoSchedule}},

@@ -23,7 +23,7 @@ func TestAskFeatures(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			kube := fake.NewClientset()
 			drivertest.AnswerDryRuns(kube, c.drop)
-			got, err := slicewriter.AskFeatures(t.Context(), kube, "net.nadra.dev", "node-1")
+			got, err := slicewriter.AskFeatures(t.Context(), kube, "node-1")
 			if err != nil || got != c.want {
 				t.Errorf("got %+v, %v; want %+v", got, err, c.want)
 			}
