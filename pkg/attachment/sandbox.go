@@ -17,6 +17,8 @@ type Sandbox struct {
 	Unspecified bool `json:"-"`
 	// Networks is the pod's networks annotation when the sandbox was made, or nil if it is unknown.
 	Networks *string `json:"-"`
+	// Described is true if the webhook wrote that annotation, from the pod's claims.
+	Described bool `json:"-"`
 	// Cookie is the cookie of the network namespace (SO_NETNS_COOKIE). It is unique until the node
 	// reboots, unlike the path and the inode number. 0 means unknown.
 	Cookie uint64 `json:"netNSCookie,omitempty"`

@@ -110,6 +110,22 @@ func inUse(claims []*resourceapi.ResourceClaim, records []checkpoint.Record, del
 	return nil
 }
 
+// poolDeviceInUse returns an error if another pod still has a device of another driver that a network has by its pool.
+func poolDeviceInUse(prepared []attachment.Prepared, records []checkpoint.Record, dels []checkpoint.PendingDEL) error {
+	held := holdersOf(records, dels)
+	for _, p := range prepared {
+		if p.OfPool == nil {
+			continue
+		}
+		holder, found := held.records[shareOf(*p.OfPool)]
+		passed := holder.Claim.UID == p.Claim.UID && !holder.NeedsDEL() // with its claim, from another pod
+		if found && holder.Pod.UID != p.Pod.UID && !passed {
+			return held.error(shareOf(*p.OfPool))
+		}
+	}
+	return nil
+}
+
 // reservedFor reports whether the claim is reserved for the pod.
 func reservedFor(claim *resourceapi.ResourceClaim, pod attachment.PodRef) bool {
 	return slices.ContainsFunc(claim.Status.ReservedFor, func(c resourceapi.ResourceClaimConsumerReference) bool {

@@ -206,7 +206,7 @@ func (n *node) sandboxOf(pod *nri.PodSandbox) attachment.Sandbox {
 		IPs: pod.GetIps(),
 	}
 	networks := v1alpha1.Cut(n.cfg.networksText(pod.GetAnnotations()), v1alpha1.MaxAnnotation)
-	s.Networks = &networks
+	s.Networks, s.Described = &networks, pod.GetAnnotations()[v1alpha1.DescribedAnnotation] != ""
 	namespaces := pod.GetLinux().GetNamespaces()
 	s.Unspecified = len(namespaces) == 0
 	for _, ns := range namespaces {

@@ -52,15 +52,8 @@ func (p *planner) findOtherDevices(ctx context.Context, requests []request) erro
 	if err != nil {
 		return err
 	}
-	held := holdersOf(p.store.All(), p.store.PendingDELs())
 	for i, place := range places {
-		r, d := &requests[place], assigned[i]
-		r.ofPool = &d
-		holder, found := held.records[shareOf(d)]
-		passed := holder.Claim.UID == r.claim.UID && !holder.NeedsDEL() // with its claim, from another pod
-		if found && holder.Pod.UID != r.pod.UID && !passed {
-			return held.error(shareOf(d))
-		}
+		requests[place].ofPool = &assigned[i]
 	}
 	return nil
 }

@@ -383,3 +383,34 @@ func TestDeviceOfPoolIsItsPods(t *testing.T) {
 	}
 	succeeds("for the next pod")
 }
+
+// TestDeviceOfPoolGoesToOnePod plans two pods that share the claim for a function of another driver, before either is
+// recorded.
+func TestDeviceOfPoolGoesToOnePod(t *testing.T) {
+	next, claimed := webWithClaims(), claim("d", "vf")
+	next.Name, next.UID = "next", "next-uid"
+	next.Status.ResourceClaimStatuses[0].ResourceClaimName = ptr.To("d")
+	claimed.Status.ReservedFor[0] = resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: next.Name, UID: next.UID}
+	kube := fake.NewClientset(webWithClaims(), next, claim("c", "vf"), claimed, otherDriversClaim("named", "dev-7"), otherDriversClaim("made-x"), drivertest.OtherDriversSlice("7", "8"))
+	d := newDriverWith(t, setup{clients: func(c *Clients) { c.Kube = kube }}, drawing("example.com/vf", nad("vf", drivertest.VFConf)))
+	errs := make(chan error, 2)
+	var takes []func()
+	for _, c := range []*resourceapi.ResourceClaim{claim("c", "vf"), claimed} {
+		claims := []*resourceapi.ResourceClaim{c}
+		prepared, failed := d.planner.plan(t.Context(), claims)
+		if len(failed) > 0 {
+			t.Fatal(failed)
+		}
+		takes = append(takes, func() { errs <- d.preparer.take(claims, claims, prepared) })
+	}
+	for _, take := range takes {
+		go take()
+	}
+	first, second := <-errs, <-errs
+	if first == nil {
+		first, second = second, first
+	}
+	if second != nil || reason.Of(first) != reason.DeviceInUse {
+		t.Errorf("two pods with one device: %v and %v, want that one is refused", first, second)
+	}
+}

@@ -5,9 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -17,7 +15,6 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/podns"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
-	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/claimstatus"
@@ -44,21 +41,8 @@ func (e *podEditor) podOf(s liveSandbox, pod *metav1.PartialObjectMetadata) pode
 	shown, _ := networkstatus.Shown(pod.Annotations[nadv1.NetworkStatusAnnot]) // nadra replaces a text that cannot be read
 	return podedit.Pod{
 		Namespace: s.Pod.Namespace, Baseline: baselineOf(records, s.Sandbox), Annotation: e.cfg.networksText(pod.Annotations),
-		Given: givenTo(pod), Records: records, Shown: shown, OwnStatus: e.watch.hasOwnStatus(s.Pod),
+		Described: s.Described, Records: records, Shown: shown, OwnStatus: e.watch.hasOwnStatus(s.Pod),
 	}
-}
-
-// givenTo returns how many of the first networks of a pod's annotation the webhook has written: all, from the pod's
-// claims, or default networks.
-func givenTo(pod *metav1.PartialObjectMetadata) int {
-	if pod.Annotations[v1alpha1.DescribedAnnotation] != "" {
-		return math.MaxInt
-	}
-	defaults := pod.Annotations[v1alpha1.DefaultNetworksKey]
-	if defaults == "" || defaults == v1alpha1.DefaultNetworksNone {
-		return 0
-	}
-	return strings.Count(defaults, ",") + 1
 }
 
 // recordsOf returns the records of a pod without those that exist for another sandbox.

@@ -150,9 +150,9 @@ const editsAtStart = 5 * time.Second
 // others. What cannot be prepared does not keep the pod from starting: it is left to follow.
 func (e *podEdits) begin(ctx context.Context, sandbox attachment.Sandbox) {
 	claimed := slices.DeleteFunc(e.store.ForPod(sandbox.Pod.UID), checkpoint.Record.Unclaimed)
-	pod := podedit.Pod{Namespace: sandbox.Pod.Namespace, Baseline: baselineOf(claimed, sandbox), Annotation: *sandbox.Networks, Records: claimed}
+	pod := podedit.Pod{Namespace: sandbox.Pod.Namespace, Baseline: baselineOf(claimed, sandbox), Annotation: *sandbox.Networks, Described: sandbox.Described, Records: claimed}
 	if known := e.watch.Find(sandbox.Pod); known != nil { // the kubelet may make the sandbox of a pod that it saw before an edit
-		pod.Annotation, pod.Given = e.cfg.networksText(known.Annotations), givenTo(known)
+		pod.Annotation = e.cfg.networksText(known.Annotations)
 	}
 	if !e.owner.owned() || sandbox.NetNS == "" || !podedit.Due(pod) {
 		return

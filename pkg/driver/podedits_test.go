@@ -30,6 +30,8 @@ type editWorld struct {
 	t       *testing.T
 	kube    *fake.Clientset
 	restart corev1.RestartPolicy
+	// described gives sandboxes the mark that the webhook wrote their annotation from claims.
+	described bool
 }
 
 func inEditWorld(t *testing.T, test func(*testing.T, *editWorld)) {
@@ -73,6 +75,9 @@ func (w *editWorld) run(name, id, networks string) *nri.PodSandbox {
 	w.t.Helper()
 	w.annotate(name, networks)
 	pod := with(asking(name, networks), func(p *nri.PodSandbox) { p.Id = id; p.Linux.Namespaces[0].Path = "/run/netns/" + id })
+	if w.described {
+		pod.Annotations[v1alpha1.DescribedAnnotation] = "default/blue"
+	}
 	if err := w.RunPodSandbox(w.t.Context(), pod); err != nil {
 		w.t.Fatal(err)
 	}
@@ -196,19 +201,20 @@ func (w *editWorld) admitted(pod *nri.PodSandbox) {
 }
 
 // TestDescribedNetworksStay empties the annotation of a pod for which the webhook has written it from the claims, as
-// KubeVirt does. The pod keeps the claims' networks.
+// KubeVirt does. The pod keeps the claims' networks, also in its next sandbox, which the kubelet makes with the empty one.
 func TestDescribedNetworksStay(t *testing.T) {
 	inEditWorld(t, func(t *testing.T, w *editWorld) {
-		pod := w.pod("web")
-		pod.Annotations = map[string]string{v1alpha1.DescribedAnnotation: "default/blue,default/blue"}
-		if _, err := w.kube.CoreV1().Pods("default").Update(t.Context(), pod, metav1.UpdateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		w.run("web", "s1", "default/blue,default/blue")
-		w.has("web", "s1", "blue@net1", "blue@net2")
-		w.edit("web", "")
+		w.described = true
+		first := w.run("web", "s1", "default/blue,default/blue")
 		w.has("web", "s1", "blue@net1", "blue@net2")
 		w.edit("web", "red")
 		w.has("web", "s1", "blue@net1", "blue@net2", "red@net3")
+		w.edit("web", "")
+		w.has("web", "s1", "blue@net1", "blue@net2")
+		if err := w.StopPodSandbox(t.Context(), first); err != nil {
+			t.Fatal(err)
+		}
+		w.run("web", "s2", "")
+		w.has("web", "s2", "blue@net1", "blue@net2")
 	})
 }

@@ -108,8 +108,7 @@ func keptAnnotations(all map[string]string) map[string]string {
 	kept := map[string]string{}
 	for key, limit := range map[string]int{
 		attachment.NetworksAnnotation: v1alpha1.MaxAnnotation, attachment.OwnNetworksAnnotation: v1alpha1.MaxAnnotation,
-		v1alpha1.DefaultNetworksKey: v1alpha1.MaxAnnotation,
-		nadv1.NetworkStatusAnnot:    maxStatus, v1alpha1.DescribedAnnotation: maxMark, checkAnnotation: maxMark, retriggerAnnotation: maxMark, corev1.MirrorPodAnnotationKey: maxMark,
+		nadv1.NetworkStatusAnnot: maxStatus, checkAnnotation: maxMark, retriggerAnnotation: maxMark, corev1.MirrorPodAnnotationKey: maxMark,
 	} {
 		if value, found := all[key]; found {
 			kept[key] = v1alpha1.Cut(value, limit)

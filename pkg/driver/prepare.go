@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,6 +23,9 @@ type preparer struct {
 	jobs       *attachJobs
 	unprepared unpreparedClaims
 	refused    firstTimes // by claim UID
+	// taking is locked while a pod takes a device of another driver: pods that share the claim for it could all find it
+	// free, and record it.
+	taking sync.Mutex
 }
 
 // prepare records the attachments of all claims of one pod, or of none. Then it returns an
@@ -67,28 +71,43 @@ func (p *preparer) prepareAll(ctx context.Context, asked, claims []*resourceapi.
 		return errorForAll(claims, err)
 	}
 	prepared, failed := p.planner.plan(ctx, plan)
-	for _, err := range failed {
-		var held *heldError
-		if errors.As(err, &held) { // a device of another driver, by a pool: the kubelet asks again
-			p.sweeps.Set()
-			p.attacher.PendingDELs.Hasten(func(r checkpoint.Record) bool { return slices.Contains(sharesOf(r), held.share) })
-			break
-		}
-	}
 	if len(failed) > 0 {
 		return failed
 	}
-	if err := errors.Join(p.checkContainers(ctx, claims, prepared), p.keepsDevices(asked, prepared), deviceHeld(slices.Concat(prepared...), p.store.All(), p.store.PendingDELs())); err != nil {
+	if err := errors.Join(p.checkContainers(ctx, claims, prepared), p.keepsDevices(asked, prepared)); err != nil {
 		return errorForAll(claims, err)
 	}
-	fresh := slices.DeleteFunc(slices.Clone(plan), func(c *resourceapi.ResourceClaim) bool { return len(p.store.ForClaim(string(c.UID))) > 0 })
-	if err := p.record(claims, prepared); err != nil {
-		for _, claim := range fresh {
-			err = errors.Join(err, p.forget(string(claim.UID), podOfAny(claims).UID))
-		}
+	if err := p.take(claims, plan, prepared); err != nil {
 		return errorForAll(claims, err)
 	}
 	return nil
+}
+
+// take records what a pod gets, or nothing of it. It refuses a device that another pod still has.
+func (p *preparer) take(claims, plan []*resourceapi.ResourceClaim, prepared [][]attachment.Prepared) error {
+	all := slices.Concat(prepared...)
+	if slices.ContainsFunc(all, func(r attachment.Prepared) bool { return r.OfPool != nil }) {
+		p.taking.Lock()
+		defer p.taking.Unlock()
+	}
+	records, dels := p.store.All(), p.store.PendingDELs()
+	err := errors.Join(deviceHeld(all, records, dels), poolDeviceInUse(all, records, dels))
+	var held *heldError
+	if errors.As(err, &held) { // the kubelet asks again
+		p.sweeps.Set()
+		p.attacher.PendingDELs.Hasten(func(r checkpoint.Record) bool { return slices.Contains(sharesOf(r), held.share) })
+	}
+	if err != nil {
+		return err
+	}
+	fresh := slices.DeleteFunc(slices.Clone(plan), func(c *resourceapi.ResourceClaim) bool { return len(p.store.ForClaim(string(c.UID))) > 0 })
+	err = p.record(claims, prepared)
+	if err != nil {
+		for _, claim := range fresh {
+			err = errors.Join(err, p.forget(string(claim.UID), podOfAny(claims).UID))
+		}
+	}
+	return err
 }
 
 // forget removes the records and the gate of one claim, unless the records are another pod's. It may be repeated.

@@ -1,7 +1,6 @@
 package cleanup
 
 import (
-	"cmp"
 	"context"
 	"errors"
 
@@ -16,17 +15,20 @@ import (
 func (u Uninstaller) facts(ctx context.Context) (useFacts, error) {
 	var f useFacts
 	resources, core := u.Kube.ResourceV1(), u.Kube.CoreV1()
-	err := cmp.Or(
-		kube.Append(ctx, "ResourceClaims", resources.ResourceClaims("").List, &f.Claims),
-		kube.Append(ctx, "ResourceClaimTemplates", resources.ResourceClaimTemplates("").List, &f.Templates),
-		kube.Append(ctx, "pods", core.Pods("").List, &f.Pods),
-		kube.Append(ctx, "nodes", core.Nodes().List, &f.Nodes),
-		kube.Append(ctx, "namespaces", core.Namespaces().List, &f.Namespaces),
-	)
-	if err != nil {
-		return f, err
+	for _, read := range []func() error{
+		func() error { return kube.Append(ctx, "ResourceClaims", resources.ResourceClaims("").List, &f.Claims) },
+		func() error {
+			return kube.Append(ctx, "ResourceClaimTemplates", resources.ResourceClaimTemplates("").List, &f.Templates)
+		},
+		func() error { return kube.Append(ctx, "pods", core.Pods("").List, &f.Pods) },
+		func() error { return kube.Append(ctx, "nodes", core.Nodes().List, &f.Nodes) },
+		func() error { return kube.Append(ctx, "namespaces", core.Namespaces().List, &f.Namespaces) },
+	} {
+		if err := read(); err != nil {
+			return f, err
+		}
 	}
-	err = kube.EachWorkload(ctx, u.Kube, "", func(o metav1.Object, kind string, template *corev1.PodTemplateSpec) {
+	err := kube.EachWorkload(ctx, u.Kube, "", func(o metav1.Object, kind string, template *corev1.PodTemplateSpec) {
 		if kind != "ReplicaSet" || metav1.GetControllerOf(o) == nil {
 			f.Workloads = append(f.Workloads, workload{Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName(), Template: template})
 		}

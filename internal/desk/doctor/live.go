@@ -119,11 +119,17 @@ func (r *reader) failed(part, node string, err error, remedy string) bool {
 	return true
 }
 
-// each calls do for all objects of a kind, whose objects the user needs a right to list. It records a part that could not
-// be read, and reports whether it was. A kind that the cluster does not have has no objects.
+// lacked are the parts whose kinds a cluster may lack.
+var lacked = []string{PartNetworks, PartPolicies, PartSlices}
+
+// each calls do for all objects of a kind, whose objects the user needs a right to list, and reports whether the cluster has
+// the kind and it could be read. It records a part that could not be.
 func each[T any, L runtime.Object](ctx context.Context, r *reader, part, right string, o metav1.ListOptions, list kube.List[L], do func(*T)) bool {
 	err := kube.EachItem(ctx, o, list, do)
-	return !apierrors.IsNotFound(err) && !r.failed(part, "", err, "the right to list "+right)
+	if apierrors.IsNotFound(err) && slices.Contains(lacked, part) {
+		return false
+	}
+	return !r.failed(part, "", err, "the right to list "+right)
 }
 
 // ReasonOf shortens an error for a gap. A proxied kubelet answers with whole pages.

@@ -59,20 +59,20 @@ func (c Cluster) newView(unread map[Kind]bool) *view {
 		rest:     informers.NewSharedInformerFactoryWithOptions(c.Kube, 0, informers.WithNamespace(c.Namespace)),
 	}
 	resources := v.rest.Resource().V1()
-	watch(v, "", v.rest.Core().V1().Pods().Informer(), func(in *Input) *[]*corev1.Pod { return &in.Pods })
-	watch(v, "", resources.ResourceClaims().Informer(), func(in *Input) *[]*resourceapi.ResourceClaim { return &in.Claims })
-	watch(v, Templates, resources.ResourceClaimTemplates().Informer(), func(in *Input) *[]*resourceapi.ResourceClaimTemplate { return &in.Templates })
-	watch(v, Slices, resources.ResourceSlices().Informer(), func(in *Input) *[]*resourceapi.ResourceSlice { return &in.Slices })
-	watch(v, Classes, resources.DeviceClasses().Informer(), func(in *Input) *[]*resourceapi.DeviceClass { return &in.Classes })
-	watch(v, Networks, v.networks.K8sCniCncfIo().V1().NetworkAttachmentDefinitions().Informer(),
+	watch(v, "", v.rest.Core().V1().Pods().Informer, func(in *Input) *[]*corev1.Pod { return &in.Pods })
+	watch(v, "", resources.ResourceClaims().Informer, func(in *Input) *[]*resourceapi.ResourceClaim { return &in.Claims })
+	watch(v, Templates, resources.ResourceClaimTemplates().Informer, func(in *Input) *[]*resourceapi.ResourceClaimTemplate { return &in.Templates })
+	watch(v, Slices, resources.ResourceSlices().Informer, func(in *Input) *[]*resourceapi.ResourceSlice { return &in.Slices })
+	watch(v, Classes, resources.DeviceClasses().Informer, func(in *Input) *[]*resourceapi.DeviceClass { return &in.Classes })
+	watch(v, Networks, v.networks.K8sCniCncfIo().V1().NetworkAttachmentDefinitions().Informer,
 		func(in *Input) *[]*nadv1.NetworkAttachmentDefinition { return &in.Networks })
 	return v
 }
 
-// watch adds a kind, unless it may not be read. list returns its part of an input.
-func watch[T any](v *view, kind Kind, informer cache.SharedIndexInformer, list func(*Input) *[]*T) {
+// watch adds a kind, unless it may not be read: informer would list it again and again. list returns its part of an input.
+func watch[T any](v *view, kind Kind, informer func() cache.SharedIndexInformer, list func(*Input) *[]*T) {
 	if !v.unread[kind] {
-		v.watched = append(v.watched, watched{informer, func(in *Input, o any) { *list(in) = append(*list(in), o.(*T)) }})
+		v.watched = append(v.watched, watched{informer(), func(in *Input, o any) { *list(in) = append(*list(in), o.(*T)) }})
 	}
 }
 

@@ -25,7 +25,7 @@ func (m *matches) whyKept(record int, held []attachment.Held) error {
 			"delete the pod, or name the network in the annotation again", r.Attachment.Network, r.Attachment.Interface, r.Hardware.ID, r.Hardware.ResourceName)
 	}
 	for i, other := range m.records {
-		if !other.DeviceOnly && !other.Removed && other.Phase == checkpoint.Attached && m.byRecord[i] != none && held[record].MayRelease(held[i]) {
+		if !other.DeviceOnly && !other.Removed && other.Phase == checkpoint.Attached && (m.byRecord[i] != none || m.isPinned(i)) && held[record].MayRelease(held[i]) {
 			return reason.Errorf(reason.EditRefused, "removing network %s (%s): network %s (%s) has an address of the same range, which the DEL of whereabouts may free "+
 				"in its place: delete the pod, or name the network in the annotation again",
 				r.Attachment.Network, r.Attachment.Interface, other.Attachment.Network, other.Attachment.Interface)

@@ -1,8 +1,10 @@
 package podedit
 
 import (
+	"cmp"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
@@ -15,10 +17,12 @@ const none = -1
 type matches struct {
 	records []checkpoint.Record
 	wanted  []attachment.Selection
+	// order has the records by their interfaces. An edit that changes the order of records must find the same ones again.
+	order []int
 	// baseline has the elements that records of claims had in the baseline, by record.
 	baseline map[int]attachment.Selection
-	// given are the records whose elements the webhook has written.
-	given map[int]bool
+	// described is true if the baseline only describes the records of claims.
+	described bool
 	// byElement has the record of each wanted element, and byRecord the element of each record.
 	byElement, byRecord []int
 	// absent are wanted elements that the baseline has and nadra did not attach.
@@ -35,18 +39,20 @@ type matches struct {
 // match finds the record of each element. An element that names its interface goes first, then
 // one that does not, which prefers an interface that nadra has named. Attachments that the pod
 // has go before removed ones of claims, which are attached again if their interface is free.
-func match(baseline, wanted []attachment.Selection, records []checkpoint.Record, given int) *matches {
-	given = min(given, len(baseline))
+func match(baseline, wanted []attachment.Selection, records []checkpoint.Record, described bool) *matches {
 	m := &matches{
-		records: records, wanted: wanted, baseline: map[int]attachment.Selection{}, given: map[int]bool{},
+		records: records, wanted: wanted, described: described, baseline: map[int]attachment.Selection{},
 		byElement: slices.Repeat([]int{none}, len(wanted)), byRecord: slices.Repeat([]int{none}, len(records)), absent: make([]bool, len(wanted)),
 		keeps: make([]error, len(records)), taken: map[string]bool{},
 	}
-	unserved := m.bind(baseline[:given])
-	for i := range m.baseline {
-		m.given[i] = true
+	for i := range records {
+		m.order = append(m.order, i)
 	}
-	unserved = append(unserved, m.bind(baseline[given:])...)
+	slices.SortStableFunc(m.order, func(a, b int) int {
+		one, other := records[a].Attachment.Interface, records[b].Attachment.Interface
+		return cmp.Or(cmp.Compare(len(one), len(other)), strings.Compare(one, other)) // net2 before net10
+	})
+	unserved := m.bind(baseline)
 	named := m.named()
 	there := func(i int) bool { return !records[i].Removed }
 	m.assign(true, there)
@@ -88,7 +94,8 @@ func (m *matches) bind(baseline []attachment.Selection) (unserved []attachment.S
 		},
 	} {
 		left = slices.DeleteFunc(left, func(s attachment.Selection) bool {
-			for i, r := range m.records {
+			for _, i := range m.order {
+				r := m.records[i]
 				if _, bound := m.baseline[i]; !bound && !r.DeviceOnly && (!r.Unclaimed() || r.LiveIn == "") && means(r, s) {
 					m.baseline[i] = s
 					return true
@@ -106,7 +113,8 @@ func (m *matches) assign(named bool, eligible func(record int) bool) {
 		if m.byElement[e] != none || m.absent[e] || named != (s.Interface != "") {
 			continue
 		}
-		for i, r := range m.records {
+		for _, i := range m.order {
+			r := m.records[i]
 			if m.byRecord[i] == none && !r.DeviceOnly && eligible(i) && m.means(s, i) {
 				m.byElement[e], m.byRecord[i] = i, e
 				m.taken[r.Attachment.Interface] = true
@@ -130,13 +138,13 @@ func (m *matches) stays(record int) bool {
 	return !r.DeviceOnly && !r.Removed && (m.byRecord[record] != none || m.isPinned(record) || m.keeps[record] != nil)
 }
 
-// isPinned reports whether an edit cannot remove a record: the webhook has written its element, or the baseline does not
-// name it, because its claim was written by hand, or Multus had it from elsewhere.
+// isPinned reports whether no edit removes or moves a record: the baseline does not name it, because its claim was written
+// by hand, or Multus had it from elsewhere; or it only describes the claim.
 func (m *matches) isPinned(record int) bool {
 	_, bound := m.baseline[record]
 	r := m.records[record]
-	if r.DeviceOnly || r.Removed || m.byRecord[record] != none {
+	if r.ByAnnotation() || r.DeviceOnly || r.Removed {
 		return false
 	}
-	return m.given[record] || !r.ByAnnotation() && !bound
+	return m.described && !r.Unclaimed() || !bound && m.byRecord[record] == none
 }

@@ -19,9 +19,9 @@ type Pod struct {
 	Baseline string
 	// Annotation is the present one.
 	Annotation string
-	// Given is how many of the baseline's first elements nadra's webhook has written: an edit, whose author may not know
-	// of them, does not remove their networks.
-	Given int
+	// Described is true if nadra's webhook wrote the baseline from the pod's claims: an edit, whose author may not know of
+	// them, changes none of their networks.
+	Described bool
 	// Records are those of the pod, in order. None has failed to be added: those are forgotten.
 	Records []checkpoint.Record
 	// Shown are the entries of network-status without that of the default network. OwnStatus is
@@ -82,7 +82,7 @@ func Make(pod Pod) Plan {
 	}
 	// A baseline that cannot be read has no elements.
 	baseline, _ := attachment.ParseSelections(pod.Baseline, pod.Namespace)
-	m := match(baseline, selections, pod.Records, pod.Given)
+	m := match(baseline, selections, pod.Records, pod.Described)
 	plan := m.plan()
 	foreign := pod.Foreign()
 	if foreign == "" || plan.Empty() && m.unserved == 0 {
@@ -132,9 +132,10 @@ func (m *matches) plan() Plan {
 	}
 	for i, r := range m.records {
 		switch {
-		case r.DeviceOnly || r.Removed || m.byRecord[i] != none:
+		case r.DeviceOnly || r.Removed:
 		case m.isPinned(i):
 			place(r)
+		case m.byRecord[i] != none:
 		case m.stays(i):
 			refused = append(refused, i)
 		default:
@@ -146,6 +147,8 @@ func (m *matches) plan() Plan {
 		i, name := m.byElement[e], s.Interface
 		switch {
 		case m.absent[e]:
+			continue
+		case i != none && m.isPinned(i): // it has its place
 			continue
 		case i != none:
 			if m.records[i].Removed {

@@ -3,7 +3,6 @@ package podedit
 import (
 	"encoding/json"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -174,37 +173,56 @@ func TestMake(t *testing.T) {
 	}
 }
 
-// TestGiven edits the annotation of pods for which the webhook has written it, from their claims by hand, or has added
-// default networks.
-func TestGiven(t *testing.T) {
+// TestDescribed edits the annotation of pods for which the webhook has written it, from their claims by hand.
+func TestDescribed(t *testing.T) {
 	byClaim := []checkpoint.Record{record(t, "blue", "data0", 0, claimed), record(t, "red", "net2", 1, claimed)}
 	green := record(t, "green", "net1", 2, live)
 	for _, tt := range []struct {
 		name, annotation string
-		given            int
 		records          []checkpoint.Record
 		want             string
 	}{
-		{"KubeVirt empties it", "", math.MaxInt, byClaim, ""},
-		{"it names one of two", "red", math.MaxInt, byClaim, ""},
-		{"it names another network, too", "blue@data0,red,green", math.MaxInt, byClaim, "+green@net1#2"},
-		{"and not any more", "blue@data0,red", math.MaxInt, append(slices.Clone(byClaim), green), "-green@net1"},
-		{"it names only another network", "green", math.MaxInt, byClaim, "+green@net1#2"},
-		{"it takes the interface of a claim's network", "green@data0", math.MaxInt, byClaim, "refused green@data0 removing false"},
-		{"a default network stays, and the pod's own goes", "", 1, byClaim, "-red@net2"},
-		{"the pod's own network is first in the edit", "red,green", 1, byClaim, "+green@net1#2"},
-		{"without a claim", "green", 1, []checkpoint.Record{record(t, "blue", "data0", 0), record(t, "red", "net2", 1)}, "-red@net2 +green@net1#1"},
+		{"KubeVirt empties it", "", byClaim, ""},
+		{"it names one of two", "red", byClaim, ""},
+		{"it has another order", "red,blue@data0", byClaim, ""},
+		{"it names another network, too", "green,blue@data0,red", byClaim, "+green@net1#2"},
+		{"and not any more", "blue@data0,red", append(slices.Clone(byClaim), green), "-green@net1"},
+		{"it names only another network", "green", byClaim, "+green@net1#2"},
+		{"it takes the interface of a claim's network", "green@data0", byClaim, "refused green@data0 removing false"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			plan := Make(Pod{Namespace: "default", Baseline: "blue@data0,red", Annotation: tt.annotation, Given: tt.given, Records: tt.records})
+			plan := Make(Pod{Namespace: "default", Baseline: "blue@data0,red", Annotation: tt.annotation, Described: true, Records: tt.records})
 			drivertest.Same(t, "plan", tt.want, plan.text())
 		})
 	}
-	twice := Pod{
-		Namespace: "default", Baseline: "blue,blue", Annotation: "blue", Given: 1,
-		Records: []checkpoint.Record{record(t, "blue", "net1", 0, claimed), record(t, "blue", "net2", 1, claimed)},
+}
+
+// TestOrderSettles makes plans of one edit again and again, each with the records as the last one left them. Two networks are
+// equal, so that an element without an interface may mean either.
+func TestOrderSettles(t *testing.T) {
+	for name, pod := range map[string]Pod{
+		"a claim by hand":                 {Annotation: "green"},
+		"a claim that has its annotation": {Baseline: "green,green", Annotation: "green", Described: true},
+		"other order":                     {Baseline: "green,green", Annotation: "green@net2,green@net1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod.Namespace = "default"
+			pod.Records = []checkpoint.Record{record(t, "green", "net1", 0, claimed), record(t, "green", "net2", 1, claimed)}
+			for range 3 {
+				plan := Make(pod)
+				if plan.Empty() {
+					return
+				}
+				for i := range pod.Records {
+					if at, moves := plan.Index[pod.Records[i].Key()]; moves {
+						pod.Records[i].Index = at
+					}
+				}
+				slices.SortFunc(pod.Records, func(a, b checkpoint.Record) int { return a.Index - b.Index })
+			}
+			t.Errorf("the third plan still changes something: %s", Make(pod).text())
+		})
 	}
-	drivertest.Same(t, "a default network that the pod names, too", "-blue@net2", Make(twice).text())
 }
 
 // TestMakeRefuses checks which annotations change nothing at all, and why.
