@@ -139,7 +139,12 @@ func (a admitted) decide() Decision {
 	if server.Owner == v1alpha1.OwnerMultus {
 		return a.annotatedFor(v1alpha1.OwnerMultus, a.leave())
 	}
-	return a.annotatedFor(v1alpha1.OwnerNadra, a.convert())
+	d := a.annotatedFor(v1alpha1.OwnerNadra, a.convert())
+	if _, copied := a.pod.Annotations[v1alpha1.DescribedAnnotation]; copied && d.Outcome == Converted && len(a.hand) == 0 {
+		// from the manifest of a pod that had claims by hand: here the annotation decides
+		d.Edits = append(d.Edits, translate.Edit{Op: translate.Remove, Path: annotationsPath.Child(v1alpha1.DescribedAnnotation)})
+	}
+	return d
 }
 
 // refused refuses a pod. The error has a code.
