@@ -114,6 +114,9 @@ func slim(t *testing.T, pod *corev1.Pod) *corev1.Pod {
 	return out.(*corev1.Pod)
 }
 
+// described marks a pod whose annotation the webhook has written from its claims.
+func described(p *corev1.Pod) { p.Annotations[v1alpha1.DescribedAnnotation] = "a/blue" }
+
 // TestWhoAttaches checks what attaches a pod's networks, by the pod alone and by handwritten templates.
 func TestWhoAttaches(t *testing.T) {
 	const made = "nadra-0123456789"
@@ -156,6 +159,7 @@ func TestWhoAttaches(t *testing.T) {
 		"failed":                                             {asking("p", "", in(corev1.PodFailed)), ""},
 		"on the host's network":                              {asking("p", "", func(p *corev1.Pod) { p.Spec.HostNetwork = true }), ""},
 		"a claim and no annotation":                          {asking("p", "", claims(made), names("")), ""},
+		"a claim by hand, described, and emptied":            {asking("p", withNet1, claims("mine"), names(""), described), attachment.OfNadra},
 	} {
 		if got := m.owner(slim(t, tt.pod)); got != tt.want {
 			t.Errorf("%s: %q, want %q", name, got, tt.want)

@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
 // Attacher is who attaches, or has attached, the networks that a pod's annotation names.
@@ -34,8 +36,12 @@ func AttacherOf(pod *corev1.Pod, claimed bool) Attacher {
 	return OfMultus
 }
 
-// NamesNetworks reports whether a pod's annotation names networks, or is invalid. An empty list names none.
+// NamesNetworks reports whether a pod's annotation names networks, or is invalid. An empty list names none, unless the
+// webhook had written the annotation from the pod's claims, which an edit does not change.
 func NamesNetworks(pod *corev1.Pod) bool {
+	if pod.Annotations[v1alpha1.DescribedAnnotation] != "" {
+		return true
+	}
 	text := NetworksText(pod.Annotations)
 	if strings.TrimSpace(text) == "" {
 		return false
