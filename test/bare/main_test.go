@@ -30,6 +30,8 @@ var (
 	interrupted context.Context
 	// nextPrograms is the directory of next's plugins.
 	nextPrograms string
+	// whereabouts has an IPAM plugin that asks the API server.
+	whereabouts cluster.Whereabouts
 	// cases, passed and left count the cases, and what they have left.
 	cases, passed, left int
 )
@@ -46,6 +48,10 @@ func start(ctx context.Context, dir string) (*cluster.Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
+	if whereabouts, err = cluster.BuildWhereabouts(ctx, os.Stderr); err != nil {
+		return nil, err
+	}
+	archives = append(archives, whereabouts.Image)
 	theLab, err = lab.Start(ctx, cluster.Options{
 		Dir: filepath.Join(dir, "cluster"), Layout: cluster.Elsewhere, ImageArchives: archives,
 		OnBoot: func(ctx context.Context, n *cluster.Node) error { return lab.MakeLink(ctx, n, "lan0") },
@@ -86,13 +92,15 @@ func images(ctx context.Context, dir string) ([]string, error) {
 	return archives, nil
 }
 
-// install gives the driver, which has the component cni-plugins, an image of somebody else whose plugins are in a
-// directory, and takes the runtime's plugins away.
+// install gives the driver, which has the component cni-plugins, the image of whereabouts, and one of somebody else whose
+// plugins are in a directory, and takes the runtime's plugins away.
 func install(ctx context.Context, c *cluster.Cluster) error {
 	return patch(ctx, c, `
-- {op: add, path: /spec/template/spec/containers/0/args/-, value: "--cni-bin-dirs=/opt/cni/bin,image:reference,image:more"}
+- {op: add, path: /spec/template/spec/containers/0/args/-, value: "--cni-bin-dirs=/opt/cni/bin,image:reference,image:more,image:whereabouts"}
 - {op: add, path: /spec/template/spec/containers/0/volumeMounts/-, value: {name: cni-image-more, mountPath: /cni-images/more, readOnly: true, subPath: opt/plugins}}
 - {op: add, path: /spec/template/spec/volumes/-, value: {name: cni-image-more, image: {reference: `+more+`}}}
+- {op: add, path: /spec/template/spec/containers/0/volumeMounts/-, value: {name: cni-image-whereabouts, mountPath: /cni-images/whereabouts, readOnly: true}}
+- {op: add, path: /spec/template/spec/volumes/-, value: {name: cni-image-whereabouts, image: {reference: `+cluster.WhereaboutsImage+`}}}
 `)
 }
 

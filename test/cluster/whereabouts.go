@@ -20,6 +20,8 @@ type Whereabouts struct {
 	// Image is the archive of the image that the DaemonSet runs: the plugin,
 	// ip-control-loop, and the module's own install script.
 	Image string
+	// Plugin is the plugin.
+	Plugin string
 	// Reconcile is a program that runs the reconciler once.
 	Reconcile string
 	// CRDs is the folder in the module that has its CRDs and its DaemonSet.
@@ -62,6 +64,7 @@ func BuildWhereabouts(ctx context.Context, out io.Writer) (Whereabouts, error) {
 	}
 	return Whereabouts{
 		Image:     filepath.Join(image.folder(cache), "whereabouts.tar"),
+		Plugin:    filepath.Join(built.folder(cache), "cmd"),
 		Reconcile: filepath.Join(built.folder(cache), "reconcile"),
 		CRDs:      filepath.Join(module, "doc", "crds"),
 	}, b.err
