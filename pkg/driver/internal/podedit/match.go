@@ -1,10 +1,8 @@
 package podedit
 
 import (
-	"cmp"
 	"reflect"
 	"slices"
-	"strings"
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
@@ -17,8 +15,6 @@ const none = -1
 type matches struct {
 	records []checkpoint.Record
 	wanted  []attachment.Selection
-	// order has the records by their interfaces. An edit that changes the order of records must find the same ones again.
-	order []int
 	// baseline has the elements that records of claims had in the baseline, by record.
 	baseline map[int]attachment.Selection
 	// described is true if the baseline only describes the records of claims.
@@ -45,13 +41,6 @@ func match(baseline, wanted []attachment.Selection, records []checkpoint.Record,
 		byElement: slices.Repeat([]int{none}, len(wanted)), byRecord: slices.Repeat([]int{none}, len(records)), absent: make([]bool, len(wanted)),
 		keeps: make([]error, len(records)), taken: map[string]bool{},
 	}
-	for i := range records {
-		m.order = append(m.order, i)
-	}
-	slices.SortStableFunc(m.order, func(a, b int) int {
-		one, other := records[a].Attachment.Interface, records[b].Attachment.Interface
-		return cmp.Or(cmp.Compare(len(one), len(other)), strings.Compare(one, other)) // net2 before net10
-	})
 	unserved := m.bind(baseline)
 	named := m.named()
 	there := func(i int) bool { return !records[i].Removed }
@@ -94,8 +83,7 @@ func (m *matches) bind(baseline []attachment.Selection) (unserved []attachment.S
 		},
 	} {
 		left = slices.DeleteFunc(left, func(s attachment.Selection) bool {
-			for _, i := range m.order {
-				r := m.records[i]
+			for i, r := range m.records {
 				if _, bound := m.baseline[i]; !bound && !r.DeviceOnly && (!r.Unclaimed() || r.LiveIn == "") && means(r, s) {
 					m.baseline[i] = s
 					return true
@@ -113,8 +101,7 @@ func (m *matches) assign(named bool, eligible func(record int) bool) {
 		if m.byElement[e] != none || m.absent[e] || named != (s.Interface != "") {
 			continue
 		}
-		for _, i := range m.order {
-			r := m.records[i]
+		for i, r := range m.records {
 			if m.byRecord[i] == none && !r.DeviceOnly && eligible(i) && m.means(s, i) {
 				m.byElement[e], m.byRecord[i] = i, e
 				m.taken[r.Attachment.Interface] = true
@@ -146,5 +133,5 @@ func (m *matches) isPinned(record int) bool {
 	if r.ByAnnotation() || r.DeviceOnly || r.Removed {
 		return false
 	}
-	return m.described && !r.Unclaimed() || !bound && m.byRecord[record] == none
+	return !bound || m.described && !r.Unclaimed()
 }
