@@ -18,9 +18,9 @@ var (
 	// ErrForeignAttachments means that another runtime of this node has, or may have,
 	// attachments of the network. The plugins would take these for stale.
 	ErrForeignAttachments = errors.New("another runtime has attachments of this network")
-	// errPluginsRunning means that an ADD or DEL is running, and GC cannot know whether
+	// ErrPluginsRunning means that an ADD or DEL is running, and GC cannot know whether
 	// its attachment is valid. The caller may retry.
-	errPluginsRunning = errors.New("CNI plugins are running")
+	ErrPluginsRunning = errors.New("CNI plugins are running")
 )
 
 // Orphans returns the attachments in this Runner's cache that valid rejects and whose
@@ -99,7 +99,7 @@ func (r *Runner) DelOrphan(ctx context.Context, o Cached) error {
 // begun and never finished. It may have others.
 //
 // GC does nothing and returns ErrForeignAttachments if the cache of another runtime on
-// this node has an attachment with this CNI name, errPluginsRunning if this Runner runs
+// this node has an attachment with this CNI name, ErrPluginsRunning if this Runner runs
 // plugins, and another error if a file of this Runner's cache cannot be read, because it
 // may be an attachment, too. Plugins that are to run meanwhile wait until GC has ended.
 func (r *Runner) GC(ctx context.Context, conflist json.RawMessage, valid []types.GCAttachment) error {
@@ -111,7 +111,7 @@ func (r *Runner) GC(ctx context.Context, conflist json.RawMessage, valid []types
 		return err
 	}
 	if !r.running.TryLock() {
-		return errPluginsRunning
+		return ErrPluginsRunning
 	}
 	defer r.running.Unlock()
 	if err := r.noForeign(list.Name); err != nil {

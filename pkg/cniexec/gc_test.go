@@ -260,7 +260,7 @@ func TestGCRunsAlone(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := w.GC(t.Context(), a.Conflist, nil); !errors.Is(err, errPluginsRunning) {
+			if err := w.GC(t.Context(), a.Conflist, nil); !errors.Is(err, ErrPluginsRunning) {
 				t.Errorf("GC beside it: %v", err)
 			}
 			if free := w.running.TryRLock(); free == (verb == "GC") {
