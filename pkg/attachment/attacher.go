@@ -39,7 +39,7 @@ func AttacherOf(pod *corev1.Pod, claimed bool) Attacher {
 // NamesNetworks reports whether a pod's annotation names networks, or is invalid. An empty list names none, unless the
 // webhook had written the annotation from the pod's claims, which an edit does not change.
 func NamesNetworks(pod *corev1.Pod) bool {
-	if pod.Annotations[v1alpha1.DescribedAnnotation] != "" {
+	if pod.Annotations[v1alpha1.DescribedAnnotation] != "" && len(pod.Spec.ResourceClaims) > 0 {
 		return true
 	}
 	text := NetworksText(pod.Annotations)
