@@ -43,6 +43,8 @@ type Result struct {
 	Networks []NetworkVerdict
 	// Kinds counts the objects of the input by kind.
 	Kinds map[string]int
+	// UnusedClasses has the keys of Options.DeviceClasses that no network and no pool of the input is.
+	UnusedClasses []string
 }
 
 // Convert converts manifests. It returns no error: an object that cannot be converted stays as it
@@ -84,6 +86,7 @@ func Convert(in Input) Result {
 		})
 	}
 	sortFindings(result.Findings, order)
+	result.UnusedClasses = env.unusedClasses()
 	return result
 }
 

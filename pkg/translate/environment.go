@@ -3,7 +3,10 @@ package translate
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
+	"sync"
 
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -109,6 +112,8 @@ type environment struct {
 	// places has where each template is defined.
 	places map[string][]string
 	units  units
+	// usedClasses has the keys of Options.DeviceClasses that were asked for.
+	usedClasses sync.Map
 }
 
 func newEnvironment(o Options) *environment {
@@ -124,8 +129,25 @@ func newEnvironment(o Options) *environment {
 // network returns a network of the input or the cluster.
 func (e *environment) network(ref attachment.NetworkRef) (network, bool) {
 	n, found := e.lookup(ref)
-	n.deviceClass = cmp.Or(e.options.DeviceClasses[ref.String()], e.options.DeviceClasses[n.resourceName])
+	n.deviceClass = cmp.Or(e.otherClass(ref.String()), e.otherClass(n.resourceName))
 	return n, found
+}
+
+// otherClass returns the class that the options have for a network or a pool, or "".
+func (e *environment) otherClass(of string) string {
+	class := e.options.DeviceClasses[of]
+	if class != "" {
+		e.usedClasses.Store(of, true)
+	}
+	return class
+}
+
+// unusedClasses returns the networks and pools of Options.DeviceClasses that nothing has asked for, sorted.
+func (e *environment) unusedClasses() []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(e.options.DeviceClasses)), func(of string) bool {
+		_, used := e.usedClasses.Load(of)
+		return used
+	})
 }
 
 func (e *environment) lookup(ref attachment.NetworkRef) (network, bool) {

@@ -38,7 +38,7 @@ type PoolFacts struct {
 // poolFacts returns what serves a pool. A source in the input takes precedence over the
 // options, and a class that the options name over both. Without any, nadra serves the pool.
 func (e *environment) poolFacts(pool string) PoolFacts {
-	if class := e.options.DeviceClasses[pool]; class != "" {
+	if class := e.otherClass(pool); class != "" {
 		return PoolFacts{Server: PoolOfDriver, By: "of DeviceClass " + class}
 	}
 	if e.defined[pool] || e.options.PoolServer == nil {

@@ -149,6 +149,9 @@ func (in *input) convert(set *manifestSet) translate.Result {
 	defer progress.stop()
 	progress.say("Judging %d files", len(set.Files))
 	result := translate.Convert(translate.Input{Files: set.manifests(), Context: set.Context, Beside: set.Beside, Options: set.Options})
+	for _, of := range result.UnusedClasses {
+		in.app.note("--device-class: no pod in the input has network or pool %q, so class %s is not used: write NAMESPACE/NETWORK, or the pool as in the NAD's annotation", of, set.Options.DeviceClasses[of])
+	}
 	if !set.Live {
 		return result
 	}
