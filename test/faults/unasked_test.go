@@ -36,6 +36,8 @@ func createdUnasked(log, id string) bool {
 	alone := map[string]bool{} // by what is being created
 	for line := range strings.Lines(log) {
 		switch {
+		case strings.Contains(line, `msg="starting containerd"`), strings.Contains(line, `msg="Starting CRI-O, `):
+			connected = 0 // without a line about the connections of a runtime that was killed
 		case strings.Contains(line, `plugin \"90-nadra\" connected`):
 			connected++
 		case strings.Contains(line, `connection to plugin \"90-nadra\" closed`):
@@ -66,6 +68,8 @@ func TestCreatedUnasked(t *testing.T) {
 		closed  = `level=info msg="connection to plugin \"90-nadra\" closed"` + "\n"
 		begin   = `level=info msg="CreateContainer within sandbox \"9125b5\" for container name:\"debug\""` + "\n"
 		end     = `level=info msg="CreateContainer within sandbox \"9125b5\" for name:\"debug\" returns container id \"e6c997\""` + "\n"
+		killed  = `level=info msg="starting containerd" revision= version=v2.4.2` + "\n"
+		crio    = `level=info msg="Starting CRI-O, version: 1.36.3, git: unknown(clean)"` + "\n"
 		other   = `level=info msg="CreateContainer within sandbox \"9125b5\" for container name:\"main\"  attempt:9"` + "\n"
 		begun   = `level=info msg="Creating container: faults/a/debug" id=0c3e-1 name=/runtime.v1.RuntimeService/CreateContainer` + "\n"
 		done    = `level=info msg="Created container e6c997: faults/a/debug" id=0c3e-1 name=/runtime.v1.RuntimeService/CreateContainer` + "\n"
@@ -74,16 +78,20 @@ func TestCreatedUnasked(t *testing.T) {
 		log  string
 		want bool
 	}{
-		"no driver":                         {connect + closed + begin + end, true},
-		"it ended meanwhile":                {connect + begin + closed + end, true},
-		"another one came meanwhile":        {connect + closed + begin + connect + end, true},
-		"connected":                         {connect + begin + end, false},
-		"connected again":                   {connect + closed + connect + begin + end, false},
-		"it ended before another container": {connect + begin + end + closed + other, false},
-		"two are connected, and one ends":   {connect + connect + closed + begin + end, false},
-		"CRI-O, no driver":                  {connect + closed + begun + done, true},
-		"CRI-O, connected":                  {connect + begun + done, false},
-		"another container":                 {connect + closed + strings.ReplaceAll(begin+end, "e6c997", "000000"), false},
+		"no driver":                                     {connect + closed + begin + end, true},
+		"it ended meanwhile":                            {connect + begin + closed + end, true},
+		"another one came meanwhile":                    {connect + closed + begin + connect + end, true},
+		"connected":                                     {connect + begin + end, false},
+		"connected again":                               {connect + closed + connect + begin + end, false},
+		"it ended before another container":             {connect + begin + end + closed + other, false},
+		"two are connected, and one ends":               {connect + connect + closed + begin + end, false},
+		"the runtime was killed while it was connected": {connect + killed + begin + end, true},
+		"and its next driver ended":                     {connect + killed + connect + closed + begin + end, true},
+		"and its next driver is connected":              {connect + killed + connect + begin + end, false},
+		"CRI-O was killed, and its next driver ended":   {connect + crio + connect + closed + begun + done, true},
+		"CRI-O, no driver":                              {connect + closed + begun + done, true},
+		"CRI-O, connected":                              {connect + begun + done, false},
+		"another container":                             {connect + closed + strings.ReplaceAll(begin+end, "e6c997", "000000"), false},
 	} {
 		if got := createdUnasked(tt.log, "e6c997"); got != tt.want {
 			t.Errorf("%s: %t", what, got)
