@@ -17,14 +17,17 @@ import (
 )
 
 // TestWhereaboutsOfAnImage attaches a network whose IPAM plugin, whereabouts, is in an image: macvlan, of another image, finds
-// it, and it finds its kubeconfig on the node. After the pod its address is free.
+// it, and it finds its configuration and kubeconfig where the NAD says. After the pod its address is free.
 func TestWhereaboutsOfAnImage(t *testing.T) {
 	f := setup(t, "whereabouts")
 	f.Must(f.Apply(f.Ctx, whereaboutsObjects(t)))
 	f.Must(lab.WaitEstablished(f.Ctx, f.Cluster, "ippools.whereabouts.cni.cncf.io", "overlappingrangeipreservations.whereabouts.cni.cncf.io"))
-	const kubeconfig = "/srv/cni/whereabouts.kubeconfig"
+	const file, kubeconfig = "/srv/cni/whereabouts.conf", "/srv/cni/whereabouts.kubeconfig"
 	f.writeKubeconfig(kubeconfig)
-	f.Must(f.CreateNAD(f.Ctx, f.NS, "shared", `{"cniVersion":"1.0.0","type":"macvlan","master":"lan0","ipam":{"type":"whereabouts","range":"10.91.0.0/24","kubernetes":{"kubeconfig":"`+kubeconfig+`"}}}`))
+	outside, err := f.node().HostPath(file)
+	f.Must(err)
+	f.Must(os.WriteFile(outside, []byte(`{"datastore":"kubernetes","kubernetes":{"kubeconfig":"`+kubeconfig+`"}}`), 0o600))
+	f.Must(f.CreateNAD(f.Ctx, f.NS, "shared", `{"cniVersion":"1.0.0","type":"macvlan","master":"lan0","ipam":{"type":"whereabouts","range":"10.91.0.0/24","configuration_path":"`+file+`"}}`))
 	f.Must(f.Published(f.Ctx, f.NS+"/shared"))
 	state := f.node().Layout().State + "/images/"
 	f.has("a", "shared", "10.91.0.1/24", map[string]string{state + "reference/macvlan": lab.Built("cni-plugins") + "/macvlan", state + "whereabouts/whereabouts": whereabouts.Plugin})
