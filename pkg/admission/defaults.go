@@ -112,7 +112,7 @@ func (a admitted) defaults() (given defaultNetworks, warned string, err error) {
 	recorded, marked := a.pod.Annotations[v1alpha1.DefaultNetworksKey]
 	switch {
 	case labelled && value == v1alpha1.DefaultNetworksNone, !labelled && len(a.options.DefaultNetworks) == 0, recorded == v1alpha1.DefaultNetworksNone,
-		a.pod.Labels[attachment.LauncherLabel] == attachment.Launcher:
+		attachment.IsLauncher(a.pod.Labels):
 		return given, "", nil
 	case slices.Contains(a.options.SystemNamespaces, a.namespace):
 		if labelled {

@@ -77,7 +77,7 @@ type heldError struct {
 func (e *heldError) Unwrap() error { return e.error }
 
 // error returns why a share is not free, which a record has.
-func (h holders) error(s share) error {
+func (h holders) error(s share) *heldError {
 	holder := h.records[s]
 	if del, is := h.pending[s]; is {
 		return &heldError{s, reason.Errorf(reason.DeviceInUse, "device %q of pool %q (driver %s) is still in use on this node: the DEL of network %s for pod %s is pending since %s, and is retried: %s",
@@ -110,11 +110,14 @@ func inUse(claims []*resourceapi.ResourceClaim, records []checkpoint.Record, del
 	return nil
 }
 
-// poolDeviceInUse returns an error if another pod still has a device of another driver that a network has by its pool.
-func poolDeviceInUse(prepared []attachment.Prepared, records []checkpoint.Record, dels []checkpoint.PendingDEL) error {
+// hasOfPool reports whether a network has a device of another driver by its pool.
+func hasOfPool(p attachment.Prepared) bool { return p.OfPool != nil }
+
+// poolDeviceInUse returns an error if another pod still has such a device.
+func poolDeviceInUse(prepared []attachment.Prepared, records []checkpoint.Record, dels []checkpoint.PendingDEL) *heldError {
 	held := holdersOf(records, dels)
 	for _, p := range prepared {
-		if p.OfPool == nil {
+		if !hasOfPool(p) {
 			continue
 		}
 		holder, found := held.records[shareOf(*p.OfPool)]

@@ -320,15 +320,22 @@ func TestOrdinaryPrepareSendsNoRequest(t *testing.T) {
 	drivertest.Same(t, "requests", 0, len(kube.Actions()))
 }
 
+// withNextPod returns a driver whose pool network draws from one function of another driver. Pod web has claim c for the
+// network, pod next the returned one, and both refer to the claim for the function.
+func withNextPod(t *testing.T) (d *Driver, ofNext *resourceapi.ResourceClaim) {
+	t.Helper()
+	next, ofNext := webWithClaims(), claim("d", "vf")
+	next.Name, next.UID = "next", "next-uid"
+	next.Status.ResourceClaimStatuses[0].ResourceClaimName = ptr.To("d")
+	ofNext.Status.ReservedFor[0] = resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: next.Name, UID: next.UID}
+	kube := fake.NewClientset(webWithClaims(), next, claim("c", "vf"), ofNext, otherDriversClaim("named", "dev-7"), otherDriversClaim("made-x"), drivertest.OtherDriversSlice("7", "8"))
+	return newDriverWith(t, setup{clients: func(c *Clients) { c.Kube = kube }}, drawing("example.com/vf", nad("vf", drivertest.VFConf))), ofNext
+}
+
 // TestDeviceOfPoolIsHeld checks that a function of another driver, which a network has by its pool, goes to no other pod
 // before the DEL of the network has succeeded: neither by the pool nor by deviceFrom.
 func TestDeviceOfPoolIsHeld(t *testing.T) {
-	next, claimed := webWithClaims(), claim("d", "vf")
-	next.Name, next.UID = "next", "next-uid"
-	next.Status.ResourceClaimStatuses[0].ResourceClaimName = ptr.To("d")
-	claimed.Status.ReservedFor[0] = resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: next.Name, UID: next.UID}
-	kube := fake.NewClientset(webWithClaims(), next, claim("c", "vf"), claimed, otherDriversClaim("named", "dev-7"), otherDriversClaim("made-x"), drivertest.OtherDriversSlice("7", "8"))
-	d := newDriverWith(t, setup{clients: func(c *Clients) { c.Kube = kube }}, drawing("example.com/vf", nad("vf", drivertest.VFConf)))
+	d, claimed := withNextPod(t)
 	for _, again := range []string{"at first", "again, as by another driver"} {
 		if err := prepare(t, d, claim("c", "vf"))["c-uid"].Err; err != nil {
 			t.Fatalf("%s: %v", again, err)
@@ -387,12 +394,7 @@ func TestDeviceOfPoolIsItsPods(t *testing.T) {
 // TestDeviceOfPoolGoesToOnePod plans two pods that share the claim for a function of another driver, before either is
 // recorded.
 func TestDeviceOfPoolGoesToOnePod(t *testing.T) {
-	next, claimed := webWithClaims(), claim("d", "vf")
-	next.Name, next.UID = "next", "next-uid"
-	next.Status.ResourceClaimStatuses[0].ResourceClaimName = ptr.To("d")
-	claimed.Status.ReservedFor[0] = resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: next.Name, UID: next.UID}
-	kube := fake.NewClientset(webWithClaims(), next, claim("c", "vf"), claimed, otherDriversClaim("named", "dev-7"), otherDriversClaim("made-x"), drivertest.OtherDriversSlice("7", "8"))
-	d := newDriverWith(t, setup{clients: func(c *Clients) { c.Kube = kube }}, drawing("example.com/vf", nad("vf", drivertest.VFConf)))
+	d, claimed := withNextPod(t)
 	errs := make(chan error, 2)
 	var takes []func()
 	for _, c := range []*resourceapi.ResourceClaim{claim("c", "vf"), claimed} {

@@ -86,22 +86,20 @@ func (p *preparer) prepareAll(ctx context.Context, asked, claims []*resourceapi.
 // take records what a pod gets, or nothing of it. It refuses a device that another pod still has.
 func (p *preparer) take(claims, plan []*resourceapi.ResourceClaim, prepared [][]attachment.Prepared) error {
 	all := slices.Concat(prepared...)
-	if slices.ContainsFunc(all, func(r attachment.Prepared) bool { return r.OfPool != nil }) {
+	if slices.ContainsFunc(all, hasOfPool) {
 		p.taking.Lock()
 		defer p.taking.Unlock()
+		if held := poolDeviceInUse(all, p.store.All(), p.store.PendingDELs()); held != nil { // the kubelet asks again
+			p.sweeps.Set()
+			p.attacher.PendingDELs.Hasten(func(r checkpoint.Record) bool { return slices.Contains(sharesOf(r), held.share) })
+			return held
+		}
 	}
-	records, dels := p.store.All(), p.store.PendingDELs()
-	err := errors.Join(deviceHeld(all, records, dels), poolDeviceInUse(all, records, dels))
-	var held *heldError
-	if errors.As(err, &held) { // the kubelet asks again
-		p.sweeps.Set()
-		p.attacher.PendingDELs.Hasten(func(r checkpoint.Record) bool { return slices.Contains(sharesOf(r), held.share) })
-	}
-	if err != nil {
+	if err := deviceHeld(all, p.store.All(), p.store.PendingDELs()); err != nil {
 		return err
 	}
 	fresh := slices.DeleteFunc(slices.Clone(plan), func(c *resourceapi.ResourceClaim) bool { return len(p.store.ForClaim(string(c.UID))) > 0 })
-	err = p.record(claims, prepared)
+	err := p.record(claims, prepared)
 	if err != nil {
 		for _, claim := range fresh {
 			err = errors.Join(err, p.forget(string(claim.UID), podOfAny(claims).UID))

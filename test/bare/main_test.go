@@ -18,8 +18,10 @@ import (
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
-// Images of plugins besides the released one: one with another build of it, and one of somebody else, which has an IPAM plugin.
+// Images of plugins: the released one, one with another build of it, and one of somebody else, which has an IPAM plugin.
 const (
+	released = "localhost/nadra-cni-plugins:dev"
+
 	next = "localhost/nadra-cni-plugins:next"
 	more = "localhost/more-plugins:dev"
 )
