@@ -22,15 +22,15 @@ import (
 // the driver's DaemonSet after that is deleted.
 const noteAnnotation = prefix + "uninstall"
 
-// note has the image and the arguments of pods on nodes.
-type note struct {
+// Note has the image and the arguments of pods on nodes.
+type Note struct {
 	Image string   `json:"image"`
 	Args  []string `json:"args,omitempty"`
 }
 
 // Noted returns the note of an earlier run; empty without one.
-func (u Uninstaller) Noted(ctx context.Context) (note, error) {
-	var note note
+func (u Uninstaller) Noted(ctx context.Context) (Note, error) {
+	var note Note
 	ns, err := u.Kube.CoreV1().Namespaces().Get(ctx, u.Where.Driver, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) || err == nil && ns.Annotations[noteAnnotation] == "" {
 		return note, nil
@@ -52,7 +52,7 @@ func (u Uninstaller) saveNote(ctx context.Context) error {
 	if err := u.ensureNamespace(ctx); err != nil {
 		return err
 	}
-	note, err := json.Marshal(note{u.Pods.Image, u.NodeArgs})
+	note, err := json.Marshal(Note{u.Pods.Image, u.NodeArgs})
 	if err != nil {
 		return err
 	}
