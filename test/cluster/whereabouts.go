@@ -1,12 +1,19 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
 )
 
 const (
@@ -24,8 +31,8 @@ type Whereabouts struct {
 	Plugin string
 	// Reconcile is a program that runs the reconciler once.
 	Reconcile string
-	// CRDs is the folder in the module that has its CRDs and its DaemonSet.
-	CRDs string
+	// manifests is the folder in the module that has its CRDs and its DaemonSet.
+	manifests string
 }
 
 // whereaboutsApplets are the commands that the install script calls.
@@ -66,8 +73,48 @@ func BuildWhereabouts(ctx context.Context, out io.Writer) (Whereabouts, error) {
 		Image:     filepath.Join(image.folder(cache), "whereabouts.tar"),
 		Plugin:    filepath.Join(built.folder(cache), "cmd"),
 		Reconcile: filepath.Join(built.folder(cache), "reconcile"),
-		CRDs:      filepath.Join(module, "doc", "crds"),
+		manifests: filepath.Join(module, "doc", "crds"),
 	}, b.err
+}
+
+// Manifest returns the CRDs and objects of the module. change adapts an object, and returns false for one to leave out.
+func (w Whereabouts) Manifest(change func(*unstructured.Unstructured) (keep bool, err error)) (string, error) {
+	files, err := filepath.Glob(filepath.Join(w.manifests, "*.yaml"))
+	if err != nil || len(files) == 0 {
+		return "", fmt.Errorf("looking for manifests in %s: found %d: %w", w.manifests, len(files), err)
+	}
+	var out strings.Builder
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return "", err
+		}
+		decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(content), 4096)
+		for {
+			var o unstructured.Unstructured
+			if err := decoder.Decode(&o.Object); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				return "", fmt.Errorf("parsing %s: %w", file, err)
+			}
+			if len(o.Object) == 0 {
+				continue
+			}
+			keep, err := change(&o)
+			if err != nil {
+				return "", fmt.Errorf("changing %s %s: %w", o.GetKind(), o.GetName(), err)
+			}
+			if !keep {
+				continue
+			}
+			text, err := yaml.Marshal(o.Object)
+			if err != nil {
+				return "", err
+			}
+			out.WriteString("---\n" + string(text))
+		}
+	}
+	return out.String(), nil
 }
 
 func whereaboutsBuild(b *planner, root string) goBuild {

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,8 +17,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
-	"sigs.k8s.io/yaml"
 
 	"github.com/nadra-dev/nadra/internal/desk/doctor"
 	"github.com/nadra-dev/nadra/pkg/translate"
@@ -34,7 +31,7 @@ const eachMinute = "* * * * *"
 // installWhereabouts applies the CRDs and the DaemonSet of whereabouts' module
 // and waits until both nodes have the plugin and its kubeconfig.
 func installWhereabouts(ctx context.Context) error {
-	manifest, err := whereaboutsManifest(whereabouts.CRDs)
+	manifest, err := whereabouts.Manifest(func(o *unstructured.Unstructured) (bool, error) { return true, adapt(o) })
 	if err != nil {
 		return fmt.Errorf("reading whereabouts' manifests: %w", err)
 	}
@@ -65,43 +62,6 @@ func hasWhereabouts(ctx context.Context, n *cluster.Node) error {
 		}
 		return nil
 	})
-}
-
-// whereaboutsManifest returns the objects of a folder of manifests, changed as
-// adapt does.
-func whereaboutsManifest(dir string) (string, error) {
-	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
-	if err != nil || len(files) == 0 {
-		return "", fmt.Errorf("looking for manifests in %s: found %d: %w", dir, len(files), err)
-	}
-	var out strings.Builder
-	for _, file := range files {
-		content, err := os.ReadFile(file)
-		if err != nil {
-			return "", err
-		}
-		decoder := utilyaml.NewYAMLOrJSONDecoder(strings.NewReader(string(content)), 4096)
-		for {
-			var o unstructured.Unstructured
-			if err := decoder.Decode(&o.Object); errors.Is(err, io.EOF) {
-				break
-			} else if err != nil {
-				return "", fmt.Errorf("parsing %s: %w", file, err)
-			}
-			if len(o.Object) == 0 {
-				continue
-			}
-			if err := adapt(&o); err != nil {
-				return "", fmt.Errorf("changing %s %s: %w", o.GetKind(), o.GetName(), err)
-			}
-			text, err := yaml.Marshal(o.Object)
-			if err != nil {
-				return "", err
-			}
-			out.WriteString("---\n" + string(text))
-		}
-	}
-	return out.String(), nil
 }
 
 // adapt changes the image, which no registry has here, the reconciler's
