@@ -182,6 +182,9 @@ func newNadraSide(ctx context.Context, c hookCase, stateDir, dataDir string) (*n
 	if err != nil {
 		return nil, err
 	}
+	if _, err := d.store.Load(); err != nil {
+		return nil, err
+	}
 	s := &nadraSide{driver: d, runner: &timedRunner{Plugins: d.attacher.Plugins}, plan: c.plan(dataDir)}
 	d.attacher.Plugins, d.attacher.Netns = s.runner, timedNetns{d.attacher.Netns, &s.look}
 	s.hooks = newHooks(d, time.Minute)
