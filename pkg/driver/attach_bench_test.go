@@ -182,10 +182,19 @@ func newNadraSide(ctx context.Context, c hookCase, stateDir, dataDir string) (*n
 	if err != nil {
 		return nil, err
 	}
+	if _, err := d.store.Load(); err != nil {
+		return nil, err
+	}
 	s := &nadraSide{driver: d, runner: &timedRunner{Plugins: d.attacher.Plugins}, plan: c.plan(dataDir)}
 	d.attacher.Plugins, d.attacher.Netns = s.runner, timedNetns{d.attacher.Netns, &s.look}
 	s.hooks = newHooks(d, time.Minute)
 	return s, nil
+}
+
+// rested returns the hooks with all the time that they may wait: no node stops one pod right after another without end.
+func (s *nadraSide) rested() *hooks {
+	s.hooks.waits.left = time.Minute
+	return s.hooks
 }
 
 // measure prepares a pod, runs its hooks and unprepares it.
@@ -198,14 +207,14 @@ func (s *nadraSide) measure(ctx context.Context, world *sealed.World, i int, p *
 		return err
 	}
 	s.look, s.runner.took = 0, 0
-	if p.nadraAdd, err = timed(func() error { return s.hooks.RunPodSandbox(ctx, pod) }); err != nil {
+	if p.nadraAdd, err = timed(func() error { return s.rested().RunPodSandbox(ctx, pod) }); err != nil {
 		return err
 	}
 	p.look, p.runner = s.look, s.runner.took
 	// Once more, as it cannot be seen from outside of the hook.
 	p.report, _ = timed(func() error { s.driver.jobs.reportAttached(sandboxOf(pod, nowhere)); return nil })
 	s.runner.took = 0
-	if p.nadraDel, err = timed(func() error { return s.hooks.StopPodSandbox(ctx, pod) }); err != nil {
+	if p.nadraDel, err = timed(func() error { return s.rested().StopPodSandbox(ctx, pod) }); err != nil {
 		return err
 	}
 	p.delRunner = s.runner.took
