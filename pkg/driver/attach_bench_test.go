@@ -178,7 +178,9 @@ type nadraSide struct {
 }
 
 func newNadraSide(ctx context.Context, c hookCase, stateDir, dataDir string) (*nadraSide, error) {
-	d, err := New(ctx, Config{HostRoot: "/", StateDir: stateDir, CDIDir: stateDir, CNIBinDirs: []string{c.binDir}, AddTimeout: time.Minute, DelTimeout: time.Minute}, Clients{})
+	d, err := New(ctx, Config{
+		HostRoot: "/", StateDir: stateDir, CDIDir: stateDir, CNIBinDirs: []string{c.binDir}, HookBudget: time.Minute, AddTimeout: time.Minute, DelTimeout: time.Minute,
+	}, Clients{})
 	if err != nil {
 		return nil, err
 	}
@@ -191,12 +193,6 @@ func newNadraSide(ctx context.Context, c hookCase, stateDir, dataDir string) (*n
 	return s, nil
 }
 
-// rested returns the hooks with all the time that they may wait: no node stops one pod right after another without end.
-func (s *nadraSide) rested() *hooks {
-	s.hooks.waits.left = time.Minute
-	return s.hooks
-}
-
 // measure prepares a pod, runs its hooks and unprepares it.
 func (s *nadraSide) measure(ctx context.Context, world *sealed.World, i int, p *pairTimes) error {
 	pod, err := newPod(world, "nadra", i)
@@ -207,14 +203,14 @@ func (s *nadraSide) measure(ctx context.Context, world *sealed.World, i int, p *
 		return err
 	}
 	s.look, s.runner.took = 0, 0
-	if p.nadraAdd, err = timed(func() error { return s.rested().RunPodSandbox(ctx, pod) }); err != nil {
+	if p.nadraAdd, err = timed(func() error { return s.hooks.RunPodSandbox(ctx, pod) }); err != nil {
 		return err
 	}
 	p.look, p.runner = s.look, s.runner.took
 	// Once more, as it cannot be seen from outside of the hook.
 	p.report, _ = timed(func() error { s.driver.jobs.reportAttached(sandboxOf(pod, nowhere)); return nil })
 	s.runner.took = 0
-	if p.nadraDel, err = timed(func() error { return s.rested().StopPodSandbox(ctx, pod) }); err != nil {
+	if p.nadraDel, err = timed(func() error { return s.hooks.StopPodSandbox(ctx, pod) }); err != nil {
 		return err
 	}
 	p.delRunner = s.runner.took

@@ -141,11 +141,11 @@ func (w hookWay) add(ctx context.Context, pod *nri.PodSandbox) error {
 	if err := w.runtime.add(ctx, pod); err != nil {
 		return err
 	}
-	return w.side.rested().RunPodSandbox(ctx, pod)
+	return w.side.hooks.RunPodSandbox(ctx, pod)
 }
 
 func (w hookWay) del(ctx context.Context, pod *nri.PodSandbox) error {
-	if err := w.side.rested().StopPodSandbox(ctx, pod); err != nil {
+	if err := w.side.hooks.StopPodSandbox(ctx, pod); err != nil {
 		return err
 	}
 	return w.runtime.del(ctx, pod)
