@@ -14,7 +14,7 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/metrics"
 	"github.com/nadra-dev/nadra/pkg/attachment"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
+	"github.com/nadra-dev/nadra/test/drivertest"
 )
 
 var claimRef = attachment.ClaimRef{Namespace: "default", Name: "c", UID: "c-uid"}

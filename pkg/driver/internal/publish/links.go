@@ -11,7 +11,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/deviceattribute"
 	"k8s.io/klog/v2"
 
-	"github.com/nadra-dev/nadra/pkg/driver/internal/podnet"
+	"github.com/nadra-dev/nadra/internal/podnet"
 	"github.com/nadra-dev/nadra/pkg/driver/offer"
 )
 
