@@ -3,28 +3,24 @@ package cleanup
 import (
 	"context"
 	"fmt"
-	"io"
-	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/nadra-dev/nadra/internal/installation"
 	"github.com/nadra-dev/nadra/internal/kube"
 	"github.com/nadra-dev/nadra/internal/nodepod"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
 // Uninstaller removes nadra.
 type Uninstaller struct {
-	Kube    kubernetes.Interface
-	Dynamic dynamic.Interface
-	// Client is the client for objects that the controller created.
+	Kube kubernetes.Interface
+	// Client is the client for objects of any kind.
 	Client client.Client
 	Where  Namespaces
 	// Pods runs pods on nodes; NodeArgs are further arguments of nadra-node there.
@@ -112,16 +108,17 @@ func (u Uninstaller) Run(ctx context.Context) error {
 	u.Say = once(u.Say)
 	for _, step := range []func(context.Context) error{
 		u.saveNote,
-		u.deleteAll(u.Where.webhooks()),
-		u.deleteAll(u.Where.controllerObjects()),
-		u.awaitGone(u.Where.Controller, "nadra-controller"),
-		u.deleteOwned,
-		u.deleteAll(u.Where.driverObjects()[:1]),
+		u.deleteInstalled(webhooks),
+		u.deleteInstalled(controllerKinds),
+		u.awaitGone(u.Where.Controller, v1alpha1.Controller),
+		u.remover().Run,
+		u.deleteInstalled(classes),
 		u.checkAgain,
-		u.deleteAll(u.Where.driverObjects()[1:]),
+		u.deleteInstalled(driverKinds),
 		u.awaitGone(u.Where.Driver, driver),
 		u.cleanNodes,
-		u.deleteAll(u.Where.rights()),
+		u.deleteInstalled(rights),
+		u.deleteState,
 		u.deleteSlices,
 		u.removeMarks,
 		u.deleteNamespaces,
@@ -145,19 +142,6 @@ func (u Uninstaller) checkAgain(ctx context.Context) error {
 	return nil
 }
 
-// deleteOwned deletes what the controller and admission created.
-func (u Uninstaller) deleteOwned(ctx context.Context) error {
-	c := u.Client
-	if u.DryRun != "" {
-		c = client.NewDryRunClient(c)
-	}
-	out := &lines{say: u.Say}
-	remover := installation.Remover{
-		Client: c, Namespace: u.Where.Controller, Secret: "nadra-webhook-tls", Out: out, All: true, DryRun: u.DryRun != "",
-	}
-	return remover.Run(ctx)
-}
-
 // once drops repeated messages: a dry run finds some objects twice.
 func once(say func(string, ...any)) func(string, ...any) {
 	reported := map[string]bool{}
@@ -167,18 +151,6 @@ func once(say func(string, ...any)) func(string, ...any) {
 			say("%s", line)
 		}
 	}
-}
-
-// lines passes lines to say.
-type lines struct{ say func(string, ...any) }
-
-var _ io.Writer = (*lines)(nil)
-
-func (l *lines) Write(p []byte) (int, error) {
-	for line := range strings.Lines(string(p)) {
-		l.say("%s", strings.TrimSpace(line))
-	}
-	return len(p), nil
 }
 
 // await waits until nothing is missing, and retries errors. A dry run does not wait.
