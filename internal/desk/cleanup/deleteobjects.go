@@ -9,17 +9,15 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nadra-dev/nadra/internal/installation"
-	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+	"github.com/nadra-dev/nadra/internal/kube"
 )
 
 // prefix is the prefix of nadra's labels, annotations and taints.
@@ -60,8 +58,7 @@ func (u Uninstaller) deleteState(ctx context.Context) error {
 
 // deleteSlices deletes the driver's ResourceSlices, unless the kubelets were first.
 func (u Uninstaller) deleteSlices(ctx context.Context) error {
-	of := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(resourceapi.ResourceSliceSelectorDriver, v1alpha1.DriverName).String()}
-	list, err := u.Kube.ResourceV1().ResourceSlices().List(ctx, of)
+	list, err := u.Kube.ResourceV1().ResourceSlices().List(ctx, kube.OwnSlices)
 	if err != nil {
 		return fmt.Errorf("listing ResourceSlices: %w", err)
 	}
