@@ -56,8 +56,8 @@ func (e *InUseError) Error() string {
 // ReasonCode returns reason.NadraInUse.
 func (e *InUseError) ReasonCode() reason.Code { return reason.NadraInUse }
 
-// Check fails if nadra is in use, or if Helm installed it. Its notes list workloads that
-// will not work without nadra.
+// Check fails if nadra is in use, if Helm installed it, or if its objects have no label by which to find them. Its notes
+// list workloads that will not work without nadra.
 func (u Uninstaller) Check(ctx context.Context) (notes []string, err error) {
 	f, err := u.facts(ctx)
 	if err != nil {
@@ -72,15 +72,27 @@ func (u Uninstaller) Check(ctx context.Context) (notes []string, err error) {
 	if users := inUse(f); len(users) > 0 {
 		return nil, &InUseError{users}
 	}
-	return notesOf(f), u.helm(ctx)
+	return notesOf(f), u.checkInstalled(ctx)
 }
 
-// helm returns a HelmError if Helm installed the driver.
-func (u Uninstaller) helm(ctx context.Context) error {
-	d, err := u.driver(ctx)
-	if err != nil || d == nil || d.Annotations["meta.helm.sh/release-name"] == "" {
-		return err
+// checkInstalled fails if Helm installed the driver, or manifests whose objects have no label.
+func (u Uninstaller) checkInstalled(ctx context.Context) error {
+	d, err := u.Kube.AppsV1().DaemonSets(u.Where.Driver).Get(ctx, driver, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("reading DaemonSet %s/%s: %w", u.Where.Driver, driver, err)
+	case d.Annotations["meta.helm.sh/release-name"] != "":
+		return helmError(d)
+	case d.Labels[partOf] != nadra:
+		return fmt.Errorf("DaemonSet %s/%s has no label %s=%s, by which nadra's objects are found: first apply the manifests of this version", d.Namespace, d.Name, partOf, nadra)
 	}
+	return nil
+}
+
+// helmError returns the error for a driver that Helm installed.
+func helmError(d *appsv1.DaemonSet) *HelmError {
 	image := ""
 	for _, c := range d.Spec.Template.Spec.Containers {
 		if c.Name == driver {
@@ -88,18 +100,6 @@ func (u Uninstaller) helm(ctx context.Context) error {
 		}
 	}
 	return &HelmError{d.Annotations["meta.helm.sh/release-name"], d.Annotations["meta.helm.sh/release-namespace"], image}
-}
-
-// driver returns the driver's DaemonSet, or nil if it is gone.
-func (u Uninstaller) driver(ctx context.Context) (*appsv1.DaemonSet, error) {
-	d, err := u.Kube.AppsV1().DaemonSets(u.Where.Driver).Get(ctx, driver, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading DaemonSet %s/%s: %w", u.Where.Driver, driver, err)
-	}
-	return d, nil
 }
 
 // Run removes nadra. Check must have succeeded. The order of steps ensures that first no

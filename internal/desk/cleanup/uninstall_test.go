@@ -50,12 +50,15 @@ func nadraWorld(t *testing.T, answer probe.Remains, more ...runtime.Object) (*Un
 	ours := metav1.ObjectMeta{Namespace: "nadra", Name: "nadra-node", Labels: map[string]string{"app.kubernetes.io/part-of": "nadra"}}
 	var progress []string
 	u := &Uninstaller{
-		Kube: kube,
-		Client: clientfake.NewClientBuilder().WithScheme(scheme.Scheme).WithRuntimeObjects(objects...).
-			WithObjects(&appsv1.DaemonSet{ObjectMeta: ours}, &corev1.ServiceAccount{ObjectMeta: ours}).Build(),
+		Kube: kube, Client: clientfake.NewClientBuilder().WithScheme(scheme.Scheme).WithRuntimeObjects(objects...).Build(),
 		Where:   Namespaces{Driver: "nadra", Controller: "nadra-system"},
 		Timeout: time.Second, Poll: time.Millisecond,
 		Say: func(format string, args ...any) { progress = append(progress, fmt.Sprintf(format, args...)) },
+	}
+	for _, o := range []client.Object{&appsv1.DaemonSet{ObjectMeta: ours}, &corev1.ServiceAccount{ObjectMeta: ours}} {
+		if err := u.Client.Create(t.Context(), o); err != nil && !apierrors.IsAlreadyExists(err) {
+			t.Fatal(err)
+		}
 	}
 	u.Pods = &nodepod.Runner{Kube: kube, Namespace: "nadra", Image: "nadra-node:dev", Timeout: time.Minute, Raw: func(context.Context, string) ([]byte, error) {
 		return json.Marshal(answer)
@@ -78,6 +81,10 @@ func TestCheck(t *testing.T) {
 	var byHelm *HelmError
 	if _, err := u.Check(t.Context()); !errors.As(err, &byHelm) || reason.Of(err) != reason.InstalledByHelm || !strings.Contains(err.Error(), "helm uninstall net -n infra") || !strings.Contains(err.Error(), "--image registry/nadra-node:v1") {
 		t.Errorf("by Helm: %v", err)
+	}
+	u, _ = nadraWorld(t, probe.Remains{}, &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "nadra", Name: "nadra-node"}})
+	if _, err := u.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "app.kubernetes.io/part-of=nadra") {
+		t.Errorf("of an earlier version: %v", err)
 	}
 	u, _ = nadraWorld(t, record)
 	var inUse *InUseError
