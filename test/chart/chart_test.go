@@ -208,7 +208,7 @@ func TestNamespaceIsAValue(t *testing.T) {
 func TestPartOf(t *testing.T) {
 	all := values{
 		"node":       values{"resourcePools": values{"configMaps": []any{values{"namespace": "sriov", "name": "config"}}, "policyNamespace": "sriov"}},
-		"controller": values{"networkPolicy": true},
+		"controller": values{"apiServers": []any{"192.0.2.0/24"}},
 	}
 	for _, mode := range modes {
 		all["mode"] = mode
