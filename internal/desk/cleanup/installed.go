@@ -1,10 +1,6 @@
 package cleanup
 
-import (
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
-	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
-)
+import "k8s.io/apimachinery/pkg/runtime/schema"
 
 // partOf and nadra are the label that all objects of the manifests and of the chart have.
 const (
