@@ -16,19 +16,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/nadra-dev/nadra/internal/installation"
 	"github.com/nadra-dev/nadra/internal/kube"
 )
 
 // prefix is the prefix of nadra's labels, annotations and taints.
 const prefix = "nadra.dev/"
-
-// remover returns what deletes objects.
-func (u Uninstaller) remover() *installation.Remover {
-	return &installation.Remover{
-		Client: u.Client, Namespace: u.Where.Controller, Secret: "nadra-webhook-tls", Say: u.Say, All: true, DryRun: u.DryRun,
-	}
-}
 
 // deleteInstalled returns a step that deletes the objects of these kinds that the manifests have installed.
 func (u Uninstaller) deleteInstalled(kinds []kind) func(context.Context) error {

@@ -35,15 +35,25 @@ var (
 	webhooks = []kind{{admissionGroup, "MutatingWebhookConfiguration"}, {admissionGroup, "ValidatingWebhookConfiguration"}}
 	// controllerKinds are what runs the controller, and what would recreate its Secret.
 	controllerKinds = []kind{
-		{"apps", "Deployment"}, {"policy", "PodDisruptionBudget"}, {"", "Service"}, {"networking.k8s.io", "NetworkPolicy"},
-		{certGroup, "Certificate"}, {certGroup, "Issuer"}, {"batch", "Job"},
+		{"apps", "Deployment"},
+		{"policy", "PodDisruptionBudget"},
+		{"", "Service"},
+		{"networking.k8s.io", "NetworkPolicy"},
+		{certGroup, "Certificate"},
+		{certGroup, "Issuer"},
+		{"batch", "Job"},
 	}
 	classes     = []kind{{"resource.k8s.io", "DeviceClass"}}
 	driverKinds = []kind{{"apps", "DaemonSet"}}
 	// rights are what is left when nothing runs any more.
 	rights = []kind{
-		{admissionGroup, "ValidatingAdmissionPolicyBinding"}, {admissionGroup, "ValidatingAdmissionPolicy"},
-		{rbacGroup, "ClusterRoleBinding"}, {rbacGroup, "ClusterRole"}, {rbacGroup, "RoleBinding"}, {rbacGroup, "Role"}, {"", "ServiceAccount"},
+		{admissionGroup, "ValidatingAdmissionPolicyBinding"},
+		{admissionGroup, "ValidatingAdmissionPolicy"},
+		{rbacGroup, "ClusterRoleBinding"},
+		{rbacGroup, "ClusterRole"},
+		{rbacGroup, "RoleBinding"},
+		{rbacGroup, "Role"},
+		{"", "ServiceAccount"},
 		{"security.openshift.io", "SecurityContextConstraints"},
 	}
 )

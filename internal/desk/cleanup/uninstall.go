@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/nadra-dev/nadra/internal/installation"
 	"github.com/nadra-dev/nadra/internal/kube"
 	"github.com/nadra-dev/nadra/internal/nodepod"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
@@ -128,6 +129,13 @@ func (u Uninstaller) Run(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// remover returns what deletes objects.
+func (u Uninstaller) remover() *installation.Remover {
+	return &installation.Remover{
+		Client: u.Client, Namespace: u.Where.Controller, Secret: "nadra-webhook-tls", Say: u.Say, All: true, DryRun: u.DryRun,
+	}
 }
 
 // checkAgain checks that nadra is unused, now that no claim can be allocated any more.

@@ -28,7 +28,9 @@ func (a *app) getNetworks() *cobra.Command {
 	var allNamespaces, noHeaders bool
 	var format *printFlags
 	command := naming("networks [NAME ...]", "List networks and the nodes that offer them", getNetworksHelp, getNetworksExamples,
-		func(ctx context.Context, names []string) error { return a.printNetworks(ctx, names, allNamespaces, noHeaders, format) },
+		func(ctx context.Context, names []string) error {
+			return a.printNetworks(ctx, names, allNamespaces, noHeaders, format)
+		},
 	)
 	command.Aliases = []string{"network", "net"}
 	flags := command.Flags()
