@@ -4,23 +4,20 @@ import (
 	"cmp"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/nadra-dev/nadra/internal/nodepod"
 )
 
-// pod returns the pod that probes a node.
-func (p Probe) pod(node string, nadra *Nadra) *corev1.Pod {
-	return p.runner(nadra).Pod(node, p.args(nadra))
-}
-
-// runner returns the runner of the probe's pods.
-func (p Probe) runner(nadra *Nadra) nodepod.Runner {
-	out := nodepod.Runner{Kube: p.Kube, Raw: p.Raw, Namespace: p.Namespace, Image: p.Image, Timeout: p.Timeout, Poll: p.Poll}
-	if nadra != nil && p.Namespace == nadra.Namespace {
-		out.PullSecrets = nadra.PullSecrets
+// Pods returns a runner with the driver's image, unless it has another one, and with the Secrets that an image needs in
+// the driver's namespace. Without a driver it returns the runner as it is.
+func (n *Nadra) Pods(r nodepod.Runner) nodepod.Runner {
+	if n == nil {
+		return r
 	}
-	return out
+	r.Image = cmp.Or(r.Image, n.Image)
+	if r.Namespace == n.Namespace {
+		r.PullSecrets = n.PullSecrets
+	}
+	return r
 }
 
 // args returns the probe's arguments, with the paths of the driver.
