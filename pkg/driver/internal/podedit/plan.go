@@ -7,6 +7,7 @@ import (
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 )
@@ -142,7 +143,7 @@ func (m *matches) plan() Plan {
 			plan.Remove = append(plan.Remove, r)
 		}
 	}
-	taken, named := m.taken, m.named()
+	taken, named, networks := m.taken, m.named(), m.staying()
 	for e, s := range m.wanted {
 		i, name := m.byElement[e], s.Interface
 		switch {
@@ -150,17 +151,21 @@ func (m *matches) plan() Plan {
 			continue
 		case i != none && m.isPinned(i): // it has its place
 			continue
-		case i != none:
-			if m.records[i].Removed {
-				plan.Back = append(plan.Back, m.records[i])
-			}
+		case i != none && !m.records[i].Removed:
 			place(m.records[i])
 			continue
-		case taken[name]:
-			plan.Refused = append(plan.Refused, Refusal{Network: s.Network, Interface: name, Err: reason.Errorf(reason.InterfaceConflict,
-				"adding network %s as %s: another network of the pod, which the edit does not remove, has this interface: choose another name", s.Network, name)})
+		}
+		if err := m.whyNotAdded(e, networks); err != nil {
+			plan.Refused = append(plan.Refused, Refusal{Network: s.Network, Interface: name, Err: err})
 			continue
-		case name == "":
+		}
+		networks++
+		if i != none {
+			plan.Back = append(plan.Back, m.records[i])
+			place(m.records[i])
+			continue
+		}
+		if name == "" {
 			name = freeName(taken, named)
 		}
 		taken[name] = true
@@ -173,4 +178,20 @@ func (m *matches) plan() Plan {
 		plan.Refused = append(plan.Refused, Refusal{Removing: true, Network: r.Attachment.Network, Interface: r.Attachment.Interface, Err: m.keeps[i]})
 	}
 	return plan
+}
+
+// whyNotAdded returns why the pod, which has some networks by then, does not get that of an element, or nil.
+func (m *matches) whyNotAdded(element, networks int) error {
+	s := m.wanted[element]
+	anew := m.byElement[element] == none
+	if i := m.otherwise(s); anew && i != none {
+		has := m.records[i].Attachment.Interface
+		return reason.Errorf(reason.EditRefused, "adding network %s: the pod has it as %s by a claim, which an edit of the annotation does not change: "+
+			"name it with interface %s, as the claim does, and once more to add it a second time", s.Network, has, has)
+	}
+	if anew && m.taken[s.Interface] {
+		return reason.Errorf(reason.InterfaceConflict, "adding network %s as %s: another network of the pod, which the edit does not remove, has this interface: choose another name",
+			s.Network, s.Interface)
+	}
+	return v1alpha1.CheckSize("the pod", networks+1, v1alpha1.MaxNetworks, "networks with those of its claims", "request fewer networks")
 }
