@@ -16,7 +16,8 @@ type Probe struct {
 	Cluster
 	// Namespace is where the pods run. It must allow them access to the host.
 	Namespace string
-	// Image is nadra-node's. Empty means the running driver's.
+	// Image is nadra-node's. Empty means that of the driver that runs in Namespace: tenants, who may have a DaemonSet of
+	// the driver's name, have none there.
 	Image string
 	// BinDirs are the directories of CNI plugins. Empty means the driver's.
 	BinDirs string
@@ -35,13 +36,13 @@ const (
 // Run probes the Linux nodes of caps and adds their reports. Its pods are deleted when it
 // returns.
 func (p Probe) Run(ctx context.Context, caps *Capabilities) error {
-	if p.Image == "" && caps.Nadra != nil {
+	if p.Image == "" && caps.Nadra != nil && caps.Nadra.Namespace == p.Namespace {
 		p.Image = caps.Nadra.Image
 	}
 	// Gaps of an earlier run no longer count.
 	caps.Gaps = slices.DeleteFunc(caps.Gaps, func(g Gap) bool { return g.Part == PartProbe })
 	if p.Image == "" {
-		caps.Gaps = append(caps.Gaps, Gap{Part: PartProbe, Reason: "there is no image to run, because nadra is not installed", Remedy: remedyImage})
+		caps.Gaps = append(caps.Gaps, Gap{Part: PartProbe, Reason: "there is no image to run, because nadra is not installed in namespace " + p.Namespace, Remedy: remedyImage})
 		return nil
 	}
 	nodes := map[string]*Node{}

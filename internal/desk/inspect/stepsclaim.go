@@ -105,6 +105,8 @@ func (s *subject) allocation(w want) Step {
 		return notUsed("")
 	case w.claim == nil:
 		return notReached()
+	case w.result != nil && unscheduled != "" && s.allocatedAway(w) != nil:
+		return *s.allocatedAway(w)
 	case w.result != nil:
 		return ok(fmt.Sprintf("device %s of pool %s", w.result.Device, w.result.Pool))
 	case s.before.failed(), s.gated():
@@ -117,6 +119,26 @@ func (s *subject) allocation(w want) Step {
 		return notReached()
 	}
 	return s.unscheduled(s.scheduler() + " has not allocated a device yet")
+}
+
+// allocatedAway returns a step that fails if the scheduler finds no node for the pod because the nodes of its allocated
+// device are gone, or have no driver that is ready; or nil if they are not, or that is not known.
+func (s *subject) allocatedAway(w want) *Step {
+	device, there := s.x.published[w.result.Pool+"/"+w.result.Device]
+	allocated, nodes := fmt.Sprintf("the claim is allocated, device %s of pool %s, and ", w.result.Device, w.result.Pool), some(device.nodes)
+	switch {
+	case s.node != "" || s.x.unread[Slices] || slices.Contains(device.nodes, ""):
+		return nil
+	case !there || len(device.nodes) == 0:
+		allocated += "no node publishes the device any more: its node is gone, or nadra's driver does not run there"
+	case s.in.Drivers == nil || slices.ContainsFunc(device.nodes, func(node string) bool { return s.in.Drivers[node] }):
+		return nil
+	default:
+		allocated += "nadra's driver is not ready where the device is, on " + nodes
+	}
+	step := failed(allocated+"; "+s.scheduler()+" says: "+s.unschedulable(), reason.OfCluster,
+		noDriver+" If the node is gone for good, delete the pod, so that the next one gets another claim.")
+	return &step
 }
 
 // scheduler names the pod's scheduler.

@@ -234,14 +234,23 @@ type Network struct {
 // String returns namespace/name.
 func (n Network) String() string { return n.Namespace + "/" + n.Name }
 
-// network finds a network by namespace/name, or returns nil.
-func (s *Snapshot) network(name string) *Network {
+// indexed is a snapshot with its networks by namespace/name, and its nodes by name.
+type indexed struct {
+	*Snapshot
+	networks map[string]*Network
+	nodes    map[string]*Node
+}
+
+// index finds objects of a snapshot in a time that does not grow with their number.
+func index(s *Snapshot) *indexed {
+	out := &indexed{s, map[string]*Network{}, map[string]*Node{}}
 	for i := range s.Networks {
-		if s.Networks[i].String() == name {
-			return &s.Networks[i]
-		}
+		out.networks[s.Networks[i].String()] = &s.Networks[i]
 	}
-	return nil
+	for i := range s.Nodes {
+		out.nodes[s.Nodes[i].Name] = &s.Nodes[i]
+	}
+	return out
 }
 
 // Totals are the totals of a snapshot.
