@@ -121,23 +121,20 @@ func (s *subject) allocation(w want) Step {
 	return s.unscheduled(s.scheduler() + " has not allocated a device yet")
 }
 
-// allocatedAway returns a step that fails if the scheduler finds no node for the pod because the nodes of its allocated
-// device are gone, or have no driver that is ready; or nil if they are not, or that is not known.
+// allocatedAway returns a step that fails if no node with the allocated device has a driver that is ready, so that the
+// scheduler finds no node for the pod; or nil if one has, or that is not known.
 func (s *subject) allocatedAway(w want) *Step {
-	device, there := s.x.published[w.result.Pool+"/"+w.result.Device]
-	allocated, nodes := fmt.Sprintf("the claim is allocated, device %s of pool %s, and ", w.result.Device, w.result.Pool), some(device.nodes)
-	switch {
-	case s.node != "" || s.x.unread[Slices] || slices.Contains(device.nodes, ""):
+	nodes := s.x.published[w.result.Pool+"/"+w.result.Device].nodes
+	mayHave := func(node string) bool { return node == "" || s.in.Drivers == nil || s.in.Drivers[node] }
+	if s.x.unread[Slices] || slices.ContainsFunc(nodes, mayHave) {
 		return nil
-	case !there || len(device.nodes) == 0:
-		allocated += "no node publishes the device any more: its node is gone, or nadra's driver does not run there"
-	case s.in.Drivers == nil || slices.ContainsFunc(device.nodes, func(node string) bool { return s.in.Drivers[node] }):
-		return nil
-	default:
-		allocated += "nadra's driver is not ready where the device is, on " + nodes
 	}
-	step := failed(allocated+"; "+s.scheduler()+" says: "+s.unschedulable(), reason.OfCluster,
-		noDriver+" If the node is gone for good, delete the pod, so that the next one gets another claim.")
+	away := "no node publishes it any more: its node is gone, or nadra's driver does not run there"
+	if len(nodes) > 0 {
+		away = "nadra's driver is not ready on " + some(nodes)
+	}
+	step := failed(fmt.Sprintf("device %s of pool %s is allocated, and %s; %s says: %s", w.result.Device, w.result.Pool, away, s.scheduler(), s.unschedulable()),
+		reason.OfCluster, noDriver+" If the node is gone for good, delete the pod, so that the next one gets another claim.")
 	return &step
 }
 

@@ -30,7 +30,7 @@ func Compare(was, now *Snapshot, o Options) (*Report, error) {
 		}
 		o.Namespace = cmp.Or(o.Namespace, namespace)
 	}
-	c := comparison{was: index(was), now: index(now), options: o, results: map[identity]*WorkloadResult{}, waiting: map[identity]int{}}
+	c := comparison{was: index(was), now: index(now), options: o, results: map[identity]*WorkloadResult{}, waiting: map[identity]*NotRunning{}}
 	c.pods()
 	c.networks()
 	return c.report(), nil
@@ -43,8 +43,8 @@ type comparison struct {
 	summary  Summary
 	results  map[identity]*WorkloadResult
 	found    []Difference
-	// waiting has the first pod of now.NotRunning of each workload, and of each name for an identity without a kind.
-	waiting map[identity]int
+	// waiting has the first pod of now.NotRunning of each workload, and the pod of each name by an identity without a kind.
+	waiting map[identity]*NotRunning
 }
 
 // pods compares each pod with its successor.
@@ -55,9 +55,9 @@ func (c *comparison) pods() {
 	})
 	c.notObserved()
 	for i, n := range slices.Backward(c.now.NotRunning) {
-		c.waiting[identity{n.Namespace, "", n.Name}] = i
+		c.waiting[identity{n.Namespace, "", n.Name}] = &c.now.NotRunning[i]
 		if n.Workload != nil {
-			c.waiting[identity{n.Namespace, n.Workload.Kind, n.Workload.Name}] = i
+			c.waiting[identity{n.Namespace, n.Workload.Kind, n.Workload.Name}] = &c.now.NotRunning[i]
 		}
 	}
 	for _, m := range p.matches {
@@ -123,7 +123,7 @@ func (c *comparison) missing(pod *Pod) {
 		return
 	}
 	c.summary.Missing++
-	if n := c.notRunning(pod); n != nil {
+	if n := cmp.Or(c.waiting[identity{pod.Namespace, "", pod.Name}], c.waiting[pod.identity()]); n != nil {
 		d.Message = fmt.Sprintf("it does not run now: %s is %s", n.Name, n.Phase)
 		if n.Why != "" {
 			d.Message += ": " + n.Why
@@ -133,20 +133,6 @@ func (c *comparison) missing(pod *Pod) {
 		}
 	}
 	c.add(PodMissing, d)
-}
-
-// notRunning returns the first pod that does not run now and has the name or the workload of a pod, or nil.
-func (c *comparison) notRunning(pod *Pod) *NotRunning {
-	first := len(c.now.NotRunning)
-	for _, id := range []identity{{pod.Namespace, "", pod.Name}, pod.identity()} {
-		if i, found := c.waiting[id]; found {
-			first = min(first, i)
-		}
-	}
-	if first == len(c.now.NotRunning) {
-		return nil
-	}
-	return &c.now.NotRunning[first]
 }
 
 // notObserved records once that only the first snapshot has observations of nodes.

@@ -39,8 +39,10 @@ func (c *podPair) observations(routeReported bool) {
 
 // nodeErrors returns the errors of inspecting a node, as the end of a message.
 func nodeErrors(s *indexed, node string) string {
-	if n := s.nodes[node]; n != nil && len(n.Errors) > 0 {
-		return ": " + strings.Join(n.Errors, "; ")
+	for _, n := range s.Nodes {
+		if n.Name == node && len(n.Errors) > 0 {
+			return ": " + strings.Join(n.Errors, "; ")
+		}
 	}
 	return ""
 }

@@ -234,21 +234,16 @@ type Network struct {
 // String returns namespace/name.
 func (n Network) String() string { return n.Namespace + "/" + n.Name }
 
-// indexed is a snapshot with its networks by namespace/name, and its nodes by name.
+// indexed is a snapshot with its networks by namespace/name.
 type indexed struct {
 	*Snapshot
 	networks map[string]*Network
-	nodes    map[string]*Node
 }
 
-// index finds objects of a snapshot in a time that does not grow with their number.
 func index(s *Snapshot) *indexed {
-	out := &indexed{s, map[string]*Network{}, map[string]*Node{}}
+	out := &indexed{s, map[string]*Network{}}
 	for i := range s.Networks {
 		out.networks[s.Networks[i].String()] = &s.Networks[i]
-	}
-	for i := range s.Nodes {
-		out.nodes[s.Nodes[i].Name] = &s.Nodes[i]
 	}
 	return out
 }

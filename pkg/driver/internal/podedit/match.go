@@ -135,24 +135,3 @@ func (m *matches) isPinned(record int) bool {
 	}
 	return !bound || m.described && !r.Unclaimed()
 }
-
-// staying returns the number of the pod's networks that an edit does not remove.
-func (m *matches) staying() (n int) {
-	for i := range m.records {
-		if m.stays(i) {
-			n++
-		}
-	}
-	return n
-}
-
-// otherwise returns the record of a claim whose network an element requests with another interface or other parameters
-// than the annotation that described the claim, or none.
-func (m *matches) otherwise(s attachment.Selection) int {
-	for i, r := range m.records {
-		if m.described && !r.Unclaimed() && m.isPinned(i) && m.byRecord[i] == none && r.Attachment.Network == s.Network {
-			return i
-		}
-	}
-	return none
-}

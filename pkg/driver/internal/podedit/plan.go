@@ -143,7 +143,7 @@ func (m *matches) plan() Plan {
 			plan.Remove = append(plan.Remove, r)
 		}
 	}
-	taken, named, networks := m.taken, m.named(), m.staying()
+	taken, named := m.taken, m.named()
 	for e, s := range m.wanted {
 		i, name := m.byElement[e], s.Interface
 		switch {
@@ -155,11 +155,13 @@ func (m *matches) plan() Plan {
 			place(m.records[i])
 			continue
 		}
-		if err := m.whyNotAdded(e, networks); err != nil {
+		if err := m.whyNotAdded(e); err != nil {
 			plan.Refused = append(plan.Refused, Refusal{Network: s.Network, Interface: name, Err: err})
+			if i != none {
+				delete(taken, m.records[i].Attachment.Interface)
+			}
 			continue
 		}
-		networks++
 		if i != none {
 			plan.Back = append(plan.Back, m.records[i])
 			place(m.records[i])
@@ -180,18 +182,21 @@ func (m *matches) plan() Plan {
 	return plan
 }
 
-// whyNotAdded returns why the pod, which has some networks by then, does not get that of an element, or nil.
-func (m *matches) whyNotAdded(element, networks int) error {
-	s := m.wanted[element]
-	anew := m.byElement[element] == none
-	if i := m.otherwise(s); anew && i != none {
-		has := m.records[i].Attachment.Interface
-		return reason.Errorf(reason.EditRefused, "adding network %s: the pod has it as %s by a claim, which an edit of the annotation does not change: "+
-			"name it with interface %s, as the claim does, and once more to add it a second time", s.Network, has, has)
+// whyNotAdded returns why the pod does not get the network of an element that it lacks, or nil.
+func (m *matches) whyNotAdded(element int) error {
+	s, networks := m.wanted[element], len(m.taken) // with those that come back
+	if m.byElement[element] == none {
+		networks++
+		for i, r := range m.records {
+			if m.described && !r.Unclaimed() && m.isPinned(i) && m.byRecord[i] == none && r.Attachment.Network == s.Network {
+				return reason.Errorf(reason.EditRefused, "adding network %s: the pod has it as %s by a claim, which an edit of the annotation does not change: "+
+					"name it with this interface and with the parameters of the claim, and once more to add it a second time", s.Network, r.Attachment.Interface)
+			}
+		}
+		if m.taken[s.Interface] {
+			return reason.Errorf(reason.InterfaceConflict, "adding network %s as %s: another network of the pod, which the edit does not remove, has this interface: choose another name",
+				s.Network, s.Interface)
+		}
 	}
-	if anew && m.taken[s.Interface] {
-		return reason.Errorf(reason.InterfaceConflict, "adding network %s as %s: another network of the pod, which the edit does not remove, has this interface: choose another name",
-			s.Network, s.Interface)
-	}
-	return v1alpha1.CheckSize("the pod", networks+1, v1alpha1.MaxNetworks, "networks with those of its claims", "request fewer networks")
+	return v1alpha1.CheckSize("the pod", networks, v1alpha1.MaxNetworks, "networks with those of its claims", "request fewer networks")
 }
