@@ -60,12 +60,12 @@ func TestDriverReady(t *testing.T) {
 		change func(*corev1.Pod)
 		want   bool
 	}{
-		"the driver":               {func(*corev1.Pod) {}, true},
-		"in a tenant's namespace":  {func(p *corev1.Pod) { p.Namespace = "shop" }, false},
-		"without a DaemonSet":      {func(p *corev1.Pod) { p.OwnerReferences = nil }, false},
-		"of a Job":                 {func(p *corev1.Pod) { p.OwnerReferences[0].Kind = "Job" }, false},
-		"with another container":   {func(p *corev1.Pod) { p.Spec.Containers[0].Name = "probe" }, false},
-		"that is not ready":        {func(p *corev1.Pod) { p.Status.Conditions = nil }, false},
+		"the driver":              {func(*corev1.Pod) {}, true},
+		"in a tenant's namespace": {func(p *corev1.Pod) { p.Namespace = "shop" }, false},
+		"without a DaemonSet":     {func(p *corev1.Pod) { p.OwnerReferences = nil }, false},
+		"of a Job":                {func(p *corev1.Pod) { p.OwnerReferences[0].Kind = "Job" }, false},
+		"with another container":  {func(p *corev1.Pod) { p.Spec.Containers[0].Name = "probe" }, false},
+		"that is not ready":       {func(p *corev1.Pod) { p.Status.Conditions = nil }, false},
 	} {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "nadra", OwnerReferences: []metav1.OwnerReference{{Kind: "DaemonSet", Controller: ptr.To(true)}}}}
 		pod.Spec.HostNetwork, pod.Spec.Containers = true, []corev1.Container{{Name: DriverContainer}}

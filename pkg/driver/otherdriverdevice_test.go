@@ -441,10 +441,10 @@ func TestDeviceInfoOfAnotherDriver(t *testing.T) {
 		plugins string // the device information of the plugins
 		want    string
 	}{
-		"by deviceFrom":              {claimOn("c", "sriov@dev-"+address), "", info},
-		"by the bus ID":              {claimOn("c", "lan@link"), "", info},
-		"of a pool":                  {claim("c", "vf"), "", info},
-		"a plugin describes it":      {claimOn("c", "sriov@dev-"+address), `{"type":"memif"}`, `{"type":"memif"}`},
+		"by deviceFrom":               {claimOn("c", "sriov@dev-"+address), "", info},
+		"by the bus ID":               {claimOn("c", "lan@link"), "", info},
+		"of a pool":                   {claim("c", "vf"), "", info},
+		"a plugin describes it":       {claimOn("c", "sriov@dev-"+address), `{"type":"memif"}`, `{"type":"memif"}`},
 		"a device without a function": {claimOn("c", "sriov@dev-7"), "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
