@@ -178,8 +178,13 @@ type nadraSide struct {
 }
 
 func newNadraSide(ctx context.Context, c hookCase, stateDir, dataDir string) (*nadraSide, error) {
-	d, err := New(ctx, Config{HostRoot: "/", StateDir: stateDir, CDIDir: stateDir, CNIBinDirs: []string{c.binDir}, AddTimeout: time.Minute, DelTimeout: time.Minute}, Clients{})
+	d, err := New(ctx, Config{
+		HostRoot: "/", StateDir: stateDir, CDIDir: stateDir, CNIBinDirs: []string{c.binDir}, HookBudget: time.Minute, AddTimeout: time.Minute, DelTimeout: time.Minute,
+	}, Clients{})
 	if err != nil {
+		return nil, err
+	}
+	if _, err := d.store.Load(); err != nil {
 		return nil, err
 	}
 	s := &nadraSide{driver: d, runner: &timedRunner{Plugins: d.attacher.Plugins}, plan: c.plan(dataDir)}

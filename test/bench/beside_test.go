@@ -64,12 +64,13 @@ func BenchmarkBesideMultus(b *testing.B) {
 	must(b, node.Kill(b.Context(), cluster.Kubelet, unix.SIGTERM))
 	out, err := runInside(b.Context(), node, program)
 	fmt.Printf("\n%s", out)
+	// The node is the next benchmark's, also if this one fails.
+	must(b, node.StartComponent(b.Context(), cluster.Kubelet))
+	must(b, l.nodeReady(b.Context(), node))
 	if err != nil {
 		log, logErr := node.Log("multus-daemon")
 		b.Fatalf("measuring in %s: %v; the log of Multus' daemon (%v)\n%s", node.Name(), err, logErr, log[max(0, len(log)-4000):])
 	}
-	must(b, node.StartComponent(b.Context(), cluster.Kubelet))
-	must(b, l.nodeReady(b.Context(), node))
 	for _, h := range parseHook(b, out, "BenchmarkBesideMultus/") {
 		figures.Beside = append(figures.Beside, besideFigures{h})
 	}

@@ -40,6 +40,7 @@ func TestDocuments(t *testing.T) {
 	for _, kind := range podKinds {
 		r.Pods = append(r.Pods, podFigures{Kind: kind.title, Ready: ms, Hook: ms})
 	}
+	r.Starts = []startFigures{{Kind: podKinds[1].title, Ready: ms}}
 	f := requestFigures{Kind: podKinds[1].title}
 	f.add(podLife{ready: time.Unix(10, 0)}, hook{end: time.Unix(9, 0)}, []auditEvent{
 		asked("get", "resourceclaims", 1), asked("get", "pods", 2), asked("patch", "pods", 11),

@@ -28,12 +28,15 @@ type report struct {
 	// Measured has the names of the finished measurements.
 	Measured map[string]bool
 	// Load is the load average of the last minute before each measurement.
-	Load          map[string]string
+	Load map[string]string
+	// Sources has the date and the commit of each measurement.
+	Sources       map[string]string
 	Gate          *gateFigures
 	Hook          []hookFigures
 	Beside        []besideFigures
 	Pods          []podFigures
 	Requests      []requestFigures
+	Starts        []startFigures
 	Bursts        []burstFigures
 	LatePods      []burstFigures
 	Lags          []lagFigures

@@ -5,18 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
 // measurements lists the measurements that the document needs.
 var measurements = []string{
-	"aligned", "beside", "burst", "late pods", "commands", "delay", "gate", "hook", "memory", "network-status", "pods", "scale", "webhook",
+	"aligned", "beside", "burst", "late pods", "commands", "delay", "gate", "hook", "memory", "network-status", "pods", "scale", "starts", "webhook",
 }
 
 // saved returns the file that keeps figures while others are measured. All measurements
@@ -25,7 +27,7 @@ func saved() string { return filepath.Join(lab.Root(), "bin", "bench", "figures.
 
 // resume reads the figures of an interrupted run. It ignores figures of another commit, or
 // of another boot of the machine. With BENCH_RESUME=published it reads those of performance.json, whatever was
-// measured, and benchmarks that run replace theirs.
+// measured, and benchmarks that run replace theirs; the documents say of which commit each is.
 func (r *report) resume() error {
 	how := os.Getenv("BENCH_RESUME")
 	if how == "published" {
@@ -59,8 +61,65 @@ func (r *report) readPublished() error {
 	if err == nil {
 		err = json.Unmarshal(text, &published)
 	}
+	if err != nil {
+		return fmt.Errorf("taking up the published figures: %w", err)
+	}
+	now := r.Commit
 	*r = published.Report
-	return err
+	for _, what := range measurements {
+		// Figures from before sources were kept for each measurement are of one run.
+		if r.Measured[what] && r.Sources[what] == "" {
+			r.setSource(what, r.Machine.Date)
+		}
+	}
+	r.Commit = now
+	return nil
+}
+
+// setSource records when and of which commit a measurement is.
+func (r *report) setSource(what, date string) {
+	if r.Sources == nil {
+		r.Sources = map[string]string{}
+	}
+	r.Sources[what] = date + ", commit " + r.Commit
+}
+
+// MeasuredHere lists the measurements on nodes of one source, each with all that it has measured: the scheduler's have
+// sources of their own.
+func (r *report) MeasuredHere() string {
+	bySource := map[string][]string{}
+	for _, what := range measurements {
+		if source := r.Sources[what]; source != "" && what != "scale" && what != "aligned" {
+			bySource[source] = append(bySource[source], what)
+		}
+	}
+	var out []string
+	for _, source := range slices.Backward(slices.Sorted(maps.Keys(bySource))) {
+		out = append(out, strings.Join(bySource[source], ", ")+" on "+source)
+	}
+	return strings.Join(out, "; ")
+}
+
+// forget removes the figures of a measurement that is made again.
+func (r *report) forget(what string) {
+	switch what {
+	case "beside":
+		r.Beside = nil
+	case "burst":
+		r.Bursts = nil
+	case "late pods":
+		r.LatePods = nil
+	case "delay":
+		r.Delay = nil
+	case "memory":
+		r.Memory = nil
+	case "network-status":
+		r.Lags = nil
+	case "pods":
+		r.Pods, r.Requests = nil, nil
+	case "starts":
+		r.Starts = nil
+	}
 }
 
 // begin records the machine's load before a measurement, and saves the figures after it. It
@@ -79,8 +138,10 @@ func (r *report) begin(b *testing.B, what string) {
 	content, err := os.ReadFile("/proc/loadavg")
 	must(b, err)
 	r.Load[what], _, _ = strings.Cut(string(content), " ")
+	r.forget(what)
 	b.Cleanup(func() {
 		if !b.Failed() {
+			r.setSource(what, time.Now().UTC().Format(time.DateOnly))
 			r.Measured[what] = true
 			must(b, r.save())
 		}
@@ -98,10 +159,10 @@ func (r *report) save() error {
 	return nil
 }
 
-// finish writes the document if everything was measured.
+// finish writes the documents if everything was measured, or what was measured replaces published figures.
 func (r *report) finish() error {
 	for _, what := range measurements {
-		if !r.Measured[what] {
+		if !r.Measured[what] && !r.again {
 			fmt.Fprintf(os.Stderr, "docs/reference/performance.md is left as it is: %s was not measured\n", what)
 			return nil
 		}
