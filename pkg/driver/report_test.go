@@ -60,7 +60,7 @@ func TestManyNetworksAreOneEvent(t *testing.T) {
 
 // TestAddedMessages checks that an event lists as many networks as it has room for, each whole, and counts the others.
 func TestAddedMessages(t *testing.T) {
-	for networks, want := range map[int]string{1: "", 3: "", 40: "; 25 more", 64: "; 49 more"} {
+	for networks, want := range map[int]string{1: "", 3: "", 40: "; 24 more", 64: "; 48 more"} {
 		var all []string
 		for i := range networks {
 			all = append(all, fmt.Sprintf("Add net%02d [10.1.0.5/24 fd00::5/64] from %s", i, strings.Repeat("x", 20)))
