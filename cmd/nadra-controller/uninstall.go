@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"flag"
+	"fmt"
 	"os"
 
 	"k8s.io/client-go/rest"
@@ -21,7 +22,8 @@ func uninstall(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	u := installation.Remover{Client: c, Namespace: o.namespace, Secret: controller.Secret, Out: os.Stdout}
+	say := func(format string, args ...any) { fmt.Fprintf(os.Stdout, format+"\n", args...) }
+	u := installation.Remover{Client: c, Namespace: o.namespace, Secret: controller.Secret, Say: say}
 	return u.Run(ctx)
 }
 

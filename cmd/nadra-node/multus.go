@@ -7,10 +7,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/vishvananda/netlink"
-	"golang.org/x/sys/unix"
-
 	"github.com/nadra-dev/nadra/internal/multusstate"
+	"github.com/nadra-dev/nadra/internal/podnet"
 	"github.com/nadra-dev/nadra/internal/podns"
 )
 
@@ -68,28 +66,12 @@ func linksOf(hostRoot string) (multusstate.Namespaces, error) {
 	if err != nil {
 		return nil, err
 	}
+	reader := podnet.NewReader(opener, nil)
 	return func(path string) ([]string, error) {
 		if path == "" {
 			return nil, podns.ErrGone
 		}
-		ns, err := opener.Open(path)
-		if err != nil {
-			return nil, err
-		}
-		defer ns.Close()
-		h, err := netlink.NewHandleAt(ns, unix.NETLINK_ROUTE)
-		if err != nil {
-			return nil, fmt.Errorf("opening a netlink socket in %s: %w", path, err)
-		}
-		defer h.Close()
-		all, err := h.LinkList()
-		if err != nil {
-			return nil, fmt.Errorf("listing the interfaces in %s: %w", path, err)
-		}
-		names := make([]string, len(all))
-		for i, l := range all {
-			names[i] = l.Attrs().Name
-		}
-		return names, nil
+		ns, err := reader.Inspect(path)
+		return ns.Links, err
 	}, nil
 }

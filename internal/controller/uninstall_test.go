@@ -3,6 +3,7 @@ package controller
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -42,7 +43,7 @@ func TestUninstall(t *testing.T) {
 		&admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "another"}},
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "nadra-system", Name: Secret, Labels: own}})
 	var out bytes.Buffer
-	u := installation.Remover{Client: c, Namespace: "nadra-system", Secret: Secret, Out: &out}
+	u := installation.Remover{Client: c, Namespace: "nadra-system", Secret: Secret, Say: lines(&out)}
 
 	lease.Spec.HolderIdentity = ptr.To("")
 	if err := c.Update(t.Context(), lease); err != nil {
@@ -80,6 +81,11 @@ func TestUninstall(t *testing.T) {
 	}
 }
 
+// lines returns a function that writes lines.
+func lines(to io.Writer) func(format string, args ...any) {
+	return func(format string, args ...any) { fmt.Fprintf(to, format+"\n", args...) }
+}
+
 // TestUninstallNeedsNoClock checks that the controller counts as running only while it renews
 // its Lease, also if its clock is an hour ahead or behind.
 func TestUninstallNeedsNoClock(t *testing.T) {
@@ -104,7 +110,7 @@ func TestUninstallNeedsNoClock(t *testing.T) {
 						})
 					}
 					var out bytes.Buffer
-					u := installation.Remover{Client: c, Namespace: "nadra-system", Secret: Secret, Out: &out}
+					u := installation.Remover{Client: c, Namespace: "nadra-system", Secret: Secret, Say: lines(&out)}
 					began := time.Now()
 					err := u.Run(t.Context())
 					if took := time.Since(began); took > 15*time.Second {

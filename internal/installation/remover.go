@@ -3,7 +3,6 @@ package installation
 import (
 	"context"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"time"
@@ -24,53 +23,48 @@ import (
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-// Remover deletes what the controller and admission created and nothing uses.
+// Remover deletes objects of nadra.
 type Remover struct {
 	Client client.Client
 	// Namespace is the controller's own, Secret its certificate's.
 	Namespace, Secret string
-	Out               io.Writer
+	// Say reports what is deleted, and what is kept and why.
+	Say func(format string, args ...any)
 	// All also deletes objects that pods or claims refer to, for when nadra will not
 	// serve them any more. Objects that were modified are kept all the same.
-	All bool
-	// DryRun only reports what would be deleted; Client must be a dry-run client.
-	DryRun bool
+	All    bool
+	DryRun kube.DryRun
 
 	kept int
 }
 
-// Run deletes the objects. It fails while a controller runs, which would recreate them. It
-// deletes the webhooks first, so that no new object is created.
+// Run deletes what the controller and admission created and nothing uses. It fails while a controller runs, which would
+// recreate the objects. It deletes the webhooks first, so that no new object is created.
 func (u *Remover) Run(ctx context.Context) error {
-	if !u.DryRun {
+	if u.DryRun == "" {
 		if err := u.checkStopped(ctx); err != nil {
 			return err
 		}
 	}
-	own := client.ObjectKey{Name: v1alpha1.Controller}
-	for _, step := range []func() error{
-		func() error { return u.deleteNamed(ctx, own, &admissionv1.MutatingWebhookConfiguration{}) },
-		func() error { return u.deleteNamed(ctx, own, &admissionv1.ValidatingWebhookConfiguration{}) },
-		func() error { return u.templates(ctx) },
-		func() error { return u.classes(ctx) },
-		func() error {
-			return u.deleteManaged(ctx, client.ObjectKey{Namespace: u.Namespace, Name: u.Secret}, &corev1.Secret{})
-		},
-		func() error {
-			return u.deleteNamed(ctx, client.ObjectKey{Namespace: u.Namespace, Name: v1alpha1.Controller}, &coordinationv1.Lease{})
-		},
+	own := metav1.ObjectMeta{Name: v1alpha1.Controller}
+	webhooks := []client.Object{&admissionv1.MutatingWebhookConfiguration{ObjectMeta: own}, &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: own}}
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: u.Namespace, Name: v1alpha1.Controller}}
+	for _, step := range []func(context.Context) error{
+		func(ctx context.Context) error { return u.Delete(ctx, webhooks...) },
+		u.templates,
+		u.classes,
+		u.secret,
+		func(ctx context.Context) error { return u.Delete(ctx, lease) },
 	} {
-		if err := step(); err != nil {
+		if err := step(ctx); err != nil {
 			return err
 		}
 	}
 	if u.kept > 0 {
-		u.say("%d objects are kept: run this again when they are unused, or delete them by label %s=%s", u.kept, v1alpha1.ManagedByLabel, v1alpha1.Controller)
+		u.Say("%d objects are kept: run this again when they are unused, or delete them by label %s=%s", u.kept, v1alpha1.ManagedByLabel, v1alpha1.Controller)
 	}
 	return nil
 }
-
-func (u *Remover) say(format string, args ...any) { fmt.Fprintf(u.Out, format+"\n", args...) }
 
 // leasePoll is how often checkStopped reads the leader's Lease.
 const leasePoll = time.Second
@@ -112,48 +106,65 @@ func (u *Remover) heldLease(ctx context.Context) (*coordinationv1.LeaseSpec, err
 	return s, nil
 }
 
-// deleteManaged deletes an object if the controller created it.
-func (u *Remover) deleteManaged(ctx context.Context, key client.ObjectKey, o client.Object) error {
-	if err := u.Client.Get(ctx, key, o); err != nil {
+// secret deletes the certificate's Secret if the controller created it.
+func (u *Remover) secret(ctx context.Context) error {
+	o := &corev1.Secret{}
+	if err := u.Client.Get(ctx, client.ObjectKey{Namespace: u.Namespace, Name: u.Secret}, o); err != nil {
 		return client.IgnoreNotFound(err)
 	}
 	if !translate.Managed(o) {
 		u.keep(o, "the controller did not create it")
 		return nil
 	}
-	return u.delete(ctx, o)
+	return u.deleteUnchanged(ctx, o)
 }
 
-// deleteNamed deletes an object that only the controller creates.
-func (u *Remover) deleteNamed(ctx context.Context, key client.ObjectKey, o client.Object) error {
-	if err := u.Client.Get(ctx, key, o); err != nil {
-		return client.IgnoreNotFound(err)
-	}
-	return u.delete(ctx, o)
-}
-
-// delete deletes exactly the object that was read.
-func (u *Remover) delete(ctx context.Context, o client.Object) error {
-	err := u.Client.Delete(ctx, o, client.Preconditions(*kube.Exactly(o)))
-	switch {
-	case apierrors.IsConflict(err):
+// deleteUnchanged deletes exactly the object that was read.
+func (u *Remover) deleteUnchanged(ctx context.Context, o client.Object) error {
+	err := u.delete(ctx, o, client.Preconditions(*kube.Exactly(o)))
+	if apierrors.IsConflict(err) {
 		u.keep(o, "it changed meanwhile")
 		return nil
-	case client.IgnoreNotFound(err) != nil:
+	}
+	return err
+}
+
+// Delete deletes objects and, in the background, their dependents. It ignores objects that are gone.
+func (u *Remover) Delete(ctx context.Context, objects ...client.Object) error {
+	for _, o := range objects {
+		if err := u.delete(ctx, o); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// delete deletes an object. A dry run of the client reads it, to report only what exists.
+func (u *Remover) delete(ctx context.Context, o client.Object, options ...client.DeleteOption) error {
+	background := metav1.DeletePropagationBackground
+	options = append(options, &client.DeleteOptions{PropagationPolicy: &background, DryRun: u.DryRun.Options()})
+	var err error
+	if u.DryRun == "client" {
+		err = u.Client.Get(ctx, client.ObjectKeyFromObject(o), o)
+	} else {
+		err = u.Client.Delete(ctx, o, options...)
+	}
+	switch {
+	case apierrors.IsNotFound(err):
+	case err != nil:
 		return fmt.Errorf("deleting %s: %w", u.title(o), err)
+	case u.DryRun != "":
+		u.Say("%s would be deleted", u.title(o))
+	default:
+		u.Say("deleted %s", u.title(o))
 	}
-	if u.DryRun {
-		u.say("%s would be deleted", u.title(o))
-		return nil
-	}
-	u.say("deleted %s", u.title(o))
 	return nil
 }
 
 // keep reports an object that is kept, and counts it.
 func (u *Remover) keep(o client.Object, why string) {
 	u.kept++
-	u.say("kept %s: %s", u.title(o), why)
+	u.Say("kept %s: %s", u.title(o), why)
 }
 
 // title returns kind and name of an object.
@@ -206,7 +217,7 @@ func (u *Remover) template(ctx context.Context, t *resourceapi.ResourceClaimTemp
 		u.keep(t, "it was modified")
 		return nil
 	}
-	return u.delete(ctx, t)
+	return u.deleteUnchanged(ctx, t)
 }
 
 // classes deletes DeviceClasses that no claim or template requests.
@@ -234,7 +245,7 @@ func (u *Remover) classes(ctx context.Context) error {
 	for _, class := range classes {
 		if user := users[class.Name]; user != "" && !u.All {
 			u.keep(class, user+" requests it")
-		} else if err := u.delete(ctx, class); err != nil {
+		} else if err := u.deleteUnchanged(ctx, class); err != nil {
 			return err
 		}
 	}

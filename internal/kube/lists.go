@@ -4,14 +4,20 @@ import (
 	"context"
 	"fmt"
 
+	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/pager"
+
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
-// All are the options for all objects of a kind.
-var All = metav1.ListOptions{}
+// All are the options for all objects of a kind, and OwnSlices those for the ResourceSlices of nadra.
+var (
+	All       = metav1.ListOptions{}
+	OwnSlices = metav1.ListOptions{FieldSelector: resourceapi.ResourceSliceSelectorDriver + "=" + v1alpha1.DriverName}
+)
 
 // List is the List method of a client. It lists objects of one kind, one page at a time.
 type List[L runtime.Object] = func(context.Context, metav1.ListOptions) (L, error)

@@ -14,18 +14,8 @@ import (
 	"k8s.io/client-go/tools/pager"
 )
 
-// PodSpecs returns the pod templates of Deployments, ReplicaSets, StatefulSets,
-// DaemonSets, Jobs, CronJobs and ReplicationControllers, by namespace. An empty
-// namespace means all namespaces.
-func PodSpecs(ctx context.Context, client kubernetes.Interface, namespace string) (map[string][]corev1.PodSpec, error) {
-	out := map[string][]corev1.PodSpec{}
-	err := EachWorkload(ctx, client, namespace, func(o metav1.Object, _ string, template *corev1.PodTemplateSpec) {
-		out[o.GetNamespace()] = append(out[o.GetNamespace()], template.Spec)
-	})
-	return out, err
-}
-
-// EachWorkload calls do for each workload with its kind and its pod template.
+// EachWorkload calls do for each Deployment, ReplicaSet, StatefulSet, DaemonSet, Job, CronJob and ReplicationController,
+// with its kind and its pod template. An empty namespace means all namespaces.
 func EachWorkload(ctx context.Context, client kubernetes.Interface, namespace string, do func(o metav1.Object, kind string, template *corev1.PodTemplateSpec)) error {
 	apps, batch := client.AppsV1(), client.BatchV1()
 	for _, k := range []struct {

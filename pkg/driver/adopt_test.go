@@ -15,7 +15,7 @@ import (
 	"github.com/nadra-dev/nadra/internal/multusstate"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
+	"github.com/nadra-dev/nadra/test/drivertest"
 )
 
 // multusNode is a node that Multus has served. Its driver knows pod solo, of which Multus has attached

@@ -19,10 +19,10 @@ import (
 	"github.com/containernetworking/cni/pkg/invoke"
 	"k8s.io/klog/v2"
 
+	"github.com/nadra-dev/nadra/internal/podnet"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/cniexec"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/attach"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/podnet"
 	"github.com/nadra-dev/nadra/test/bench/sealed"
 	"github.com/nadra-dev/nadra/test/bench/stats"
 	"github.com/nadra-dev/nadra/test/cluster"

@@ -16,7 +16,7 @@ import (
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/cniexec"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
+	"github.com/nadra-dev/nadra/test/drivertest"
 )
 
 // allocating is a kernel whose plugins get something of each configuration, which only a DEL with that configuration gives back.

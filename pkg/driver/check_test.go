@@ -20,8 +20,8 @@ import (
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/background"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/claimstatus"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/operations"
+	"github.com/nadra-dev/nadra/test/drivertest"
 )
 
 // ward is a kernel whose CHECKs take as long as slow does.

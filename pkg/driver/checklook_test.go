@@ -9,11 +9,11 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/nadra-dev/nadra/internal/podnet"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/podnet"
+	"github.com/nadra-dev/nadra/test/drivertest"
 )
 
 // TestLostInterfaceIsReported removes an interface of an attached pod: the next sweep, and the end of its master at

@@ -21,8 +21,8 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/cniexec"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/operations"
+	"github.com/nadra-dev/nadra/test/drivertest"
 )
 
 // hangingPlugin has plugins of which those with this type in their configuration hang in DEL.

@@ -13,6 +13,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/klog/v2"
 
+	"github.com/nadra-dev/nadra/internal/podnet"
 	"github.com/nadra-dev/nadra/internal/podns"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
@@ -21,7 +22,6 @@ import (
 	"github.com/nadra-dev/nadra/pkg/driver/internal/events"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/hwdevices"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/operations"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/podnet"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/publish"
 	"github.com/nadra-dev/nadra/pkg/driver/offer"
 )

@@ -9,7 +9,7 @@ import (
 	"github.com/nadra-dev/nadra/internal/multusstate"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
+	"github.com/nadra-dev/nadra/test/drivertest"
 )
 
 // attachedByNadra attaches pod solo's sandbox without a claim, on a node on which Multus has been.

@@ -19,8 +19,8 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/succession"
+	"github.com/nadra-dev/nadra/test/drivertest"
 )
 
 // serves waits until a driver has the state directory and is connected to the runtime.

@@ -10,12 +10,12 @@ import (
 	nri "github.com/containerd/nri/pkg/api"
 	"golang.org/x/sys/unix"
 
+	"github.com/nadra-dev/nadra/internal/podnet"
 	"github.com/nadra-dev/nadra/internal/podns"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/podnet"
+	"github.com/nadra-dev/nadra/test/drivertest"
 )
 
 // noName returns the name of an unknown default network.

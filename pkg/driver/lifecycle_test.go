@@ -19,8 +19,8 @@ import (
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/operations"
+	"github.com/nadra-dev/nadra/test/drivertest"
 )
 
 // world is a driver with pod web's claim prepared, and its hooks.

@@ -21,8 +21,8 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/podedit"
+	"github.com/nadra-dev/nadra/test/drivertest"
 )
 
 // otherDriversClaim returns a claim with devices of the other driver.

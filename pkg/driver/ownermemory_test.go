@@ -7,7 +7,7 @@ import (
 	nri "github.com/containerd/nri/pkg/api"
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
+	"github.com/nadra-dev/nadra/test/drivertest"
 )
 
 // TestOwnerIsRemembered checks that a driver that cannot read its Node goes by what the driver before it

@@ -16,10 +16,10 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/hwdevices"
 	"github.com/nadra-dev/nadra/pkg/inventory"
 	"github.com/nadra-dev/nadra/pkg/pools"
+	"github.com/nadra-dev/nadra/test/drivertest"
 )
 
 // vfPool is the DRA pool of all devices in these tests.

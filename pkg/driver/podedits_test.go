@@ -18,8 +18,8 @@ import (
 	"github.com/nadra-dev/nadra/internal/gate"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/networkstatus"
+	"github.com/nadra-dev/nadra/test/drivertest"
 )
 
 // editWorld is a world with an API server that stores network-status, and a driver that follows

@@ -13,8 +13,8 @@ import (
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/succession"
+	"github.com/nadra-dev/nadra/test/drivertest"
 )
 
 // disk is a file system in a file. What the file has is what has reached the device: what the mounted file

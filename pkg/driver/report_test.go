@@ -10,9 +10,9 @@ import (
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/events"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/publish"
+	"github.com/nadra-dev/nadra/test/drivertest"
 )
 
 func TestAddedMessage(t *testing.T) {

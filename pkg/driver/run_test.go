@@ -26,7 +26,7 @@ import (
 	drapb "k8s.io/kubelet/pkg/apis/dra/v1"
 
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
+	"github.com/nadra-dev/nadra/test/drivertest"
 )
 
 // running is a driver that runs, between a kubelet's gRPC client and the real

@@ -26,8 +26,8 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/claimstatus"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/networkstatus"
+	"github.com/nadra-dev/nadra/test/drivertest"
 )
 
 // written runs a driver's writers until ok returns nil.

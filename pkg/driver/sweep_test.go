@@ -19,13 +19,13 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 
+	"github.com/nadra-dev/nadra/internal/podnet"
 	"github.com/nadra-dev/nadra/internal/podns"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/cniexec"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/networkstatus"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/podnet"
+	"github.com/nadra-dev/nadra/test/drivertest"
 )
 
 // watching makes the driver see exactly these pods of its node, which restart no container.

@@ -18,13 +18,13 @@ import (
 	"golang.org/x/sys/unix"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 
+	"github.com/nadra-dev/nadra/internal/podnet"
 	"github.com/nadra-dev/nadra/internal/podns"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/cniexec"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/background"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/podnet"
 	"github.com/nadra-dev/nadra/test/bench/sealed"
+	"github.com/nadra-dev/nadra/test/drivertest"
 )
 
 // realPlugins names, in a process with a network of its own, where it finds the

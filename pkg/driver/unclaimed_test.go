@@ -23,9 +23,9 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/operations"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/podedit"
+	"github.com/nadra-dev/nadra/test/drivertest"
 )
 
 // inUnclaimedWorld runs a test on a node of nadra's that attaches pods without a claim. Its driver

@@ -71,7 +71,7 @@ func hostLinks() (map[string]Link, error) {
 // Whole repeats a listing that the kernel interrupted because something changed: the missing
 // part might be the default route.
 func Whole[T any](list func() ([]T, error)) ([]T, error) {
-	const attempts = 5
+	const attempts = 10
 	for i := 1; ; i++ {
 		out, err := list()
 		if i == attempts || !errors.Is(err, netlink.ErrDumpInterrupted) {

@@ -50,7 +50,7 @@ func TestWhole(t *testing.T) {
 		{[]error{nil}, nil, 1},
 		{[]error{netlink.ErrDumpInterrupted, netlink.ErrDumpInterrupted, nil}, nil, 3},
 		{[]error{broken}, broken, 1},
-		{slices.Repeat([]error{netlink.ErrDumpInterrupted}, 9), netlink.ErrDumpInterrupted, 5},
+		{slices.Repeat([]error{netlink.ErrDumpInterrupted}, 19), netlink.ErrDumpInterrupted, 10},
 	} {
 		asked := 0
 		_, err := Whole(func() ([]int, error) { asked++; return nil, tt.answers[asked-1] })

@@ -138,13 +138,16 @@ func (r *report) begin(b *testing.B, what string) {
 	content, err := os.ReadFile("/proc/loadavg")
 	must(b, err)
 	r.Load[what], _, _ = strings.Cut(string(content), " ")
+	before := *r
 	r.forget(what)
 	b.Cleanup(func() {
-		if !b.Failed() {
-			r.setSource(what, time.Now().UTC().Format(time.DateOnly))
-			r.Measured[what] = true
-			must(b, r.save())
+		if b.Failed() {
+			*r = before
+			return
 		}
+		r.setSource(what, time.Now().UTC().Format(time.DateOnly))
+		r.Measured[what] = true
+		must(b, r.save())
 	})
 }
 

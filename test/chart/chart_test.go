@@ -204,6 +204,22 @@ func TestNamespaceIsAValue(t *testing.T) {
 	}
 }
 
+// TestPartOf checks that kubectl nadra uninstall finds every object of the chart, also those that no overlay has.
+func TestPartOf(t *testing.T) {
+	all := values{
+		"node":       values{"resourcePools": values{"configMaps": []any{values{"namespace": "sriov", "name": "config"}}, "policyNamespace": "sriov"}},
+		"controller": values{"apiServers": []any{"192.0.2.0/24"}},
+	}
+	for _, mode := range modes {
+		all["mode"] = mode
+		for key, o := range fromChart(t, all) {
+			if labels := path(t, o, "metadata", "labels"); labels["app.kubernetes.io/part-of"] != "nadra" {
+				t.Errorf("%s: %s has labels %v", mode, key, labels)
+			}
+		}
+	}
+}
+
 func TestNodeValues(t *testing.T) {
 	for _, mode := range modes {
 		got := fromChart(t, values{"mode": mode, "node": values{

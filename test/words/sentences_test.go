@@ -45,7 +45,6 @@ var names = []struct{ file, pattern string }{
 	{"internal/desk/report/baseline.go", "n"},
 	{"internal/desk/inspect/request.go", "v1alpha1.DriverName"},
 	{"pkg/admission/refusal.go", "at"},
-	{"pkg/driver/internal/drivertest/compare.go", "p"},
 	{"pkg/pools/match.go", "want"},
 	{"pkg/translate/runtimeclass.go", "part"},
 }

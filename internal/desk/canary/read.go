@@ -16,7 +16,6 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/desk/inspect"
 	"github.com/nadra-dev/nadra/internal/kube"
-	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
 // Networks selects the networks to test.
@@ -42,10 +41,7 @@ func (n Networks) Read(ctx context.Context) ([]*nadv1.NetworkAttachmentDefinitio
 		return nil, inspect.Offers{}, err
 	}
 	in := inspect.Input{Networks: nads}
-	client := n.Kube.ResourceV1().ResourceSlices()
-	ours := metav1.ListOptions{FieldSelector: resourceapi.ResourceSliceSelectorDriver + "=" + v1alpha1.DriverName}
-	err = kube.EachItem(ctx, ours, client.List,
-		func(s *resourceapi.ResourceSlice) { in.Slices = append(in.Slices, s) })
+	in.Slices, err = kube.AllItems[resourceapi.ResourceSlice](ctx, kube.OwnSlices, n.Kube.ResourceV1().ResourceSlices().List)
 	if err != nil && !apierrors.IsNotFound(err) { // a cluster without DRA has none
 		return nil, inspect.Offers{}, fmt.Errorf("listing resourceslices: %w", err)
 	}
@@ -76,11 +72,9 @@ func (n Networks) read(ctx context.Context) ([]*nadv1.NetworkAttachmentDefinitio
 		out = append(out, nad)
 	}
 	if len(n.Names) == 0 {
-		client := n.NADs.K8sCniCncfIoV1().NetworkAttachmentDefinitions(n.Namespace)
-		err := kube.EachItem(ctx, metav1.ListOptions{LabelSelector: n.Selector},
-			client.List,
-			func(nad *nadv1.NetworkAttachmentDefinition) { out = append(out, nad) })
-		if err != nil {
+		list := n.NADs.K8sCniCncfIoV1().NetworkAttachmentDefinitions(n.Namespace).List
+		var err error
+		if out, err = kube.AllItems[nadv1.NetworkAttachmentDefinition](ctx, metav1.ListOptions{LabelSelector: n.Selector}, list); err != nil {
 			return nil, fmt.Errorf("listing network-attachment-definitions: %w", err)
 		}
 	}

@@ -7,65 +7,55 @@ import (
 	"maps"
 	"strings"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+	"github.com/nadra-dev/nadra/internal/kube"
 )
 
 // prefix is the prefix of nadra's labels, annotations and taints.
 const prefix = "nadra.dev/"
 
-// deleteAll returns a step that deletes objects.
-func (u Uninstaller) deleteAll(objects []object) func(context.Context) error {
+// deleteInstalled returns a step that deletes the objects of these kinds that the manifests have installed.
+func (u Uninstaller) deleteInstalled(kinds []kind) func(context.Context) error {
 	return func(ctx context.Context) error {
-		for _, o := range objects {
-			if err := u.delete(ctx, o); err != nil {
-				return err
+		for _, k := range kinds {
+			var list unstructured.UnstructuredList
+			list.SetGroupVersionKind(k.gvk())
+			err := u.Client.List(ctx, &list, client.MatchingLabels{partOf: nadra})
+			if err != nil && !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
+				return fmt.Errorf("listing objects of kind %s: %w", k.name, err)
+			}
+			for i := range list.Items {
+				if err := u.remover().Delete(ctx, &list.Items[i]); err != nil {
+					return err
+				}
 			}
 		}
 		return nil
 	}
 }
 
-// delete deletes an object and its dependents. It ignores objects and APIs that do not
-// exist.
-func (u Uninstaller) delete(ctx context.Context, o object) error {
-	client := u.Dynamic.Resource(o.Resource).Namespace(o.Namespace)
-	_, err := client.Get(ctx, o.Name, metav1.GetOptions{})
-	if err == nil {
-		background := metav1.DeletePropagationBackground
-		err = u.DryRun.Write(func() error {
-			return client.Delete(ctx, o.Name, metav1.DeleteOptions{PropagationPolicy: &background, DryRun: u.DryRun.Options()})
-		})
-	}
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil
-	case err != nil:
-		return fmt.Errorf("deleting %s: %w", o, err)
-	case u.DryRun != "":
-		u.Say("%s would be deleted", o)
-	default:
-		u.Say("deleted %s", o)
-	}
-	return nil
+// deleteState deletes the state of an upgrade, and its Lease.
+func (u Uninstaller) deleteState(ctx context.Context) error {
+	state := metav1.ObjectMeta{Namespace: u.Where.Controller, Name: "nadra-upgrade"}
+	return u.remover().Delete(ctx, &corev1.ConfigMap{ObjectMeta: state}, &coordinationv1.Lease{ObjectMeta: state})
 }
 
 // deleteSlices deletes the driver's ResourceSlices, unless the kubelets were first.
 func (u Uninstaller) deleteSlices(ctx context.Context) error {
-	of := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(resourceapi.ResourceSliceSelectorDriver, v1alpha1.DriverName).String()}
-	list, err := u.Kube.ResourceV1().ResourceSlices().List(ctx, of)
+	list, err := u.Kube.ResourceV1().ResourceSlices().List(ctx, kube.OwnSlices)
 	if err != nil {
 		return fmt.Errorf("listing ResourceSlices: %w", err)
 	}
-	for _, s := range list.Items {
-		o := object{Kind: "ResourceSlice", Resource: resourceapi.SchemeGroupVersion.WithResource("resourceslices"), Name: s.Name}
-		if err := u.delete(ctx, o); err != nil {
+	for i := range list.Items {
+		if err := u.remover().Delete(ctx, &list.Items[i]); err != nil {
 			return err
 		}
 	}
@@ -84,11 +74,7 @@ func (u Uninstaller) removeMarks(ctx context.Context) error {
 		if taints := withoutOurs(n.Spec.Taints); len(taints) < len(n.Spec.Taints) {
 			patch["spec"] = map[string]any{"taints": taints}
 		}
-		err := u.removeMarksOf("node "+n.Name, patch, func(text []byte, o metav1.PatchOptions) error {
-			_, err := u.Kube.CoreV1().Nodes().Patch(ctx, n.Name, types.MergePatchType, text, o)
-			return err
-		})
-		if err != nil {
+		if err := u.removeMarksOf(ctx, "node "+n.Name, n, patch); err != nil {
 			return err
 		}
 	}
@@ -97,30 +83,28 @@ func (u Uninstaller) removeMarks(ctx context.Context) error {
 		if n.Name == u.Where.Driver { // it keeps the note until it is deleted
 			continue
 		}
-		err := u.removeMarksOf("namespace "+n.Name, marksPatch(n.ObjectMeta), func(text []byte, o metav1.PatchOptions) error {
-			_, err := u.Kube.CoreV1().Namespaces().Patch(ctx, n.Name, types.MergePatchType, text, o)
-			return err
-		})
-		if err != nil {
+		if err := u.removeMarksOf(ctx, "namespace "+n.Name, n, marksPatch(n.ObjectMeta)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// removeMarksOf applies a patch of marksPatch to an object.
-func (u Uninstaller) removeMarksOf(object string, patch map[string]any, do func([]byte, metav1.PatchOptions) error) error {
+// removeMarksOf applies a patch of marksPatch to an object, which title names.
+func (u Uninstaller) removeMarksOf(ctx context.Context, title string, o client.Object, patch map[string]any) error {
 	if len(patch) == 0 {
 		return nil
 	}
 	text, err := json.Marshal(patch)
 	if err == nil {
-		err = u.DryRun.Write(func() error { return do(text, metav1.PatchOptions{DryRun: u.DryRun.Options()}) })
+		err = u.DryRun.Write(func() error {
+			return u.Client.Patch(ctx, o, client.RawPatch(types.MergePatchType, text), &client.PatchOptions{DryRun: u.DryRun.Options()})
+		})
 	}
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("removing nadra's labels, annotations and taints from %s: %w", object, err)
+		return fmt.Errorf("removing nadra's labels, annotations and taints from %s: %w", title, err)
 	}
-	u.Say("%s: removed nadra's labels, annotations and taints", object)
+	u.Say("%s: removed nadra's labels, annotations and taints", title)
 	return nil
 }
 
@@ -136,17 +120,17 @@ func marksPatch(m metav1.ObjectMeta) map[string]any {
 		}
 		return out
 	}
-	meta := map[string]any{}
+	metadata := map[string]any{}
 	if labels := off(m.Labels); len(labels) > 0 {
-		meta["labels"] = labels
+		metadata["labels"] = labels
 	}
 	if annotations := off(m.Annotations); len(annotations) > 0 {
-		meta["annotations"] = annotations
+		metadata["annotations"] = annotations
 	}
-	if len(meta) == 0 {
+	if len(metadata) == 0 {
 		return map[string]any{}
 	}
-	return map[string]any{"metadata": meta}
+	return map[string]any{"metadata": metadata}
 }
 
 // withoutOurs returns the taints that are not nadra's.
@@ -168,20 +152,21 @@ func (u Uninstaller) deleteNamespaces(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, o := range u.Where.last() {
-		pods, err := u.Kube.CoreV1().Pods(o.Name).List(ctx, metav1.ListOptions{})
+	for _, name := range []string{u.Where.Controller, u.Where.Driver} { // the pods on nodes run in the driver's
+		pods, err := u.Kube.CoreV1().Pods(name).List(ctx, metav1.ListOptions{})
 		if err != nil {
-			return fmt.Errorf("listing pods of namespace %s: %w", o.Name, err)
+			return fmt.Errorf("listing pods of namespace %s: %w", name, err)
 		}
 		if len(pods.Items) > 0 && u.DryRun == "" {
-			u.Say("kept %s: it has other pods, for example %s", o, pods.Items[0].Name)
+			u.Say("kept Namespace %s: it has other pods, for example %s", name, pods.Items[0].Name)
 			continue
 		}
-		if err := u.delete(ctx, o); err != nil {
+		if err := u.remover().Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
 			return err
 		}
-		err = u.await(ctx, "the end of "+o.String(), func(ctx context.Context) (string, error) {
-			ns, err := u.Kube.CoreV1().Namespaces().Get(ctx, o.Name, metav1.GetOptions{})
+		err = u.await(ctx, "the end of Namespace "+name, func(ctx context.Context) (string, error) {
+			var ns corev1.Namespace
+			err := u.Client.Get(ctx, client.ObjectKey{Name: name}, &ns)
 			switch {
 			case apierrors.IsNotFound(err):
 				return "", nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -30,7 +31,11 @@ func (c Cleaner) objects(ctx context.Context) (objectFacts, error) {
 		return f, fmt.Errorf("listing ResourceClaimTemplates: %w", err)
 	}
 	if len(f.Templates) > 0 {
-		if f.Workloads, err = kube.PodSpecs(ctx, c.Kube, c.Namespace); err != nil {
+		f.Workloads = map[string][]corev1.PodSpec{}
+		err = kube.EachWorkload(ctx, c.Kube, c.Namespace, func(o metav1.Object, _ string, template *corev1.PodTemplateSpec) {
+			f.Workloads[o.GetNamespace()] = append(f.Workloads[o.GetNamespace()], template.Spec)
+		})
+		if err != nil {
 			return f, err
 		}
 	}

@@ -3,14 +3,11 @@ package cleanup
 import (
 	"context"
 	"fmt"
-	"io"
-	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -18,13 +15,13 @@ import (
 	"github.com/nadra-dev/nadra/internal/kube"
 	"github.com/nadra-dev/nadra/internal/nodepod"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
 // Uninstaller removes nadra.
 type Uninstaller struct {
-	Kube    kubernetes.Interface
-	Dynamic dynamic.Interface
-	// Client is the client for objects that the controller created.
+	Kube kubernetes.Interface
+	// Client is the client for objects of any kind.
 	Client client.Client
 	Where  Namespaces
 	// Pods runs pods on nodes; NodeArgs are further arguments of nadra-node there.
@@ -60,8 +57,8 @@ func (e *InUseError) Error() string {
 // ReasonCode returns reason.NadraInUse.
 func (e *InUseError) ReasonCode() reason.Code { return reason.NadraInUse }
 
-// Check fails if nadra is in use, or if Helm installed it. Its notes list workloads that
-// will not work without nadra.
+// Check fails if nadra is in use, if Helm installed it, or if its objects have no label by which to find them. Its notes
+// list workloads that will not work without nadra.
 func (u Uninstaller) Check(ctx context.Context) (notes []string, err error) {
 	f, err := u.facts(ctx)
 	if err != nil {
@@ -76,15 +73,27 @@ func (u Uninstaller) Check(ctx context.Context) (notes []string, err error) {
 	if users := inUse(f); len(users) > 0 {
 		return nil, &InUseError{users}
 	}
-	return notesOf(f), u.helm(ctx)
+	return notesOf(f), u.checkInstalled(ctx)
 }
 
-// helm returns a HelmError if Helm installed the driver.
-func (u Uninstaller) helm(ctx context.Context) error {
-	d, err := u.driver(ctx)
-	if err != nil || d == nil || d.Annotations["meta.helm.sh/release-name"] == "" {
-		return err
+// checkInstalled fails if Helm installed the driver, or manifests whose objects have no label.
+func (u Uninstaller) checkInstalled(ctx context.Context) error {
+	d, err := u.Kube.AppsV1().DaemonSets(u.Where.Driver).Get(ctx, driver, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("reading DaemonSet %s/%s: %w", u.Where.Driver, driver, err)
+	case d.Annotations["meta.helm.sh/release-name"] != "":
+		return helmError(d)
+	case d.Labels[partOf] != nadra:
+		return fmt.Errorf("DaemonSet %s/%s has no label %s=%s, by which nadra's objects are found: first apply the manifests of this version", d.Namespace, d.Name, partOf, nadra)
 	}
+	return nil
+}
+
+// helmError returns the error for a driver that Helm installed.
+func helmError(d *appsv1.DaemonSet) *HelmError {
 	image := ""
 	for _, c := range d.Spec.Template.Spec.Containers {
 		if c.Name == driver {
@@ -94,34 +103,23 @@ func (u Uninstaller) helm(ctx context.Context) error {
 	return &HelmError{d.Annotations["meta.helm.sh/release-name"], d.Annotations["meta.helm.sh/release-namespace"], image}
 }
 
-// driver returns the driver's DaemonSet, or nil if it is gone.
-func (u Uninstaller) driver(ctx context.Context) (*appsv1.DaemonSet, error) {
-	d, err := u.Kube.AppsV1().DaemonSets(u.Where.Driver).Get(ctx, driver, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading DaemonSet %s/%s: %w", u.Where.Driver, driver, err)
-	}
-	return d, nil
-}
-
 // Run removes nadra. Check must have succeeded. The order of steps ensures that first no
 // new pod becomes nadra's, and that the driver runs until nadra is unused.
 func (u Uninstaller) Run(ctx context.Context) error {
 	u.Say = once(u.Say)
 	for _, step := range []func(context.Context) error{
 		u.saveNote,
-		u.deleteAll(u.Where.webhooks()),
-		u.deleteAll(u.Where.controllerObjects()),
-		u.awaitGone(u.Where.Controller, "nadra-controller"),
-		u.deleteOwned,
-		u.deleteAll(u.Where.driverObjects()[:1]),
+		u.deleteInstalled(webhooks),
+		u.deleteInstalled(controllerKinds),
+		u.awaitGone(u.Where.Controller, v1alpha1.Controller),
+		u.remover().Run,
+		u.deleteInstalled(classes),
 		u.checkAgain,
-		u.deleteAll(u.Where.driverObjects()[1:]),
+		u.deleteInstalled(driverKinds),
 		u.awaitGone(u.Where.Driver, driver),
 		u.cleanNodes,
-		u.deleteAll(u.Where.rights()),
+		u.deleteInstalled(rights),
+		u.deleteState,
 		u.deleteSlices,
 		u.removeMarks,
 		u.deleteNamespaces,
@@ -131,6 +129,13 @@ func (u Uninstaller) Run(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// remover returns what deletes objects.
+func (u Uninstaller) remover() *installation.Remover {
+	return &installation.Remover{
+		Client: u.Client, Namespace: u.Where.Controller, Secret: "nadra-webhook-tls", Say: u.Say, All: true, DryRun: u.DryRun,
+	}
 }
 
 // checkAgain checks that nadra is unused, now that no claim can be allocated any more.
@@ -145,19 +150,6 @@ func (u Uninstaller) checkAgain(ctx context.Context) error {
 	return nil
 }
 
-// deleteOwned deletes what the controller and admission created.
-func (u Uninstaller) deleteOwned(ctx context.Context) error {
-	c := u.Client
-	if u.DryRun != "" {
-		c = client.NewDryRunClient(c)
-	}
-	out := &lines{say: u.Say}
-	remover := installation.Remover{
-		Client: c, Namespace: u.Where.Controller, Secret: "nadra-webhook-tls", Out: out, All: true, DryRun: u.DryRun != "",
-	}
-	return remover.Run(ctx)
-}
-
 // once drops repeated messages: a dry run finds some objects twice.
 func once(say func(string, ...any)) func(string, ...any) {
 	reported := map[string]bool{}
@@ -167,18 +159,6 @@ func once(say func(string, ...any)) func(string, ...any) {
 			say("%s", line)
 		}
 	}
-}
-
-// lines passes lines to say.
-type lines struct{ say func(string, ...any) }
-
-var _ io.Writer = (*lines)(nil)
-
-func (l *lines) Write(p []byte) (int, error) {
-	for line := range strings.Lines(string(p)) {
-		l.say("%s", strings.TrimSpace(line))
-	}
-	return len(p), nil
 }
 
 // await waits until nothing is missing, and retries errors. A dry run does not wait.

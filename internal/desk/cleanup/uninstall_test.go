@@ -16,11 +16,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	dynamicfake "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/kubernetes/scheme"
 	clienttesting "k8s.io/client-go/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	clientfake "sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
 
 	"github.com/nadra-dev/nadra/internal/kube"
 	"github.com/nadra-dev/nadra/internal/nodepod"
@@ -32,38 +34,36 @@ import (
 // nadraWorld returns a cluster with nadra on one node, and the messages of its Uninstaller.
 func nadraWorld(t *testing.T, answer probe.Remains, more ...runtime.Object) (*Uninstaller, *[]string) {
 	t.Helper()
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "nadra"}}
-	kube := fake.NewSimpleClientset(append([]runtime.Object{
-		ns, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "nadra", Name: "default"}},
+	objects := append([]runtime.Object{
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "nadra"}},
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "nadra", Name: "default"}},
 		&corev1.Node{
 			ObjectMeta: metav1.ObjectMeta{Name: "node-1", Labels: map[string]string{"nadra.dev/rack": "1", "zone": "a"}},
 			Spec:       corev1.NodeSpec{Taints: []corev1.Taint{{Key: "nadra.dev/moving", Effect: corev1.TaintEffectNoSchedule}, {Key: "other", Effect: corev1.TaintEffectNoSchedule}}},
 		},
-	}, more...)...)
+	}, more...)
+	kube := fake.NewSimpleClientset(objects...)
 	kube.PrependReactor("create", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		a.(clienttesting.CreateAction).GetObject().(*corev1.Pod).Status.Phase = corev1.PodSucceeded
 		return false, nil, nil
 	})
+	ours := metav1.ObjectMeta{Namespace: "nadra", Name: "nadra-node", Labels: map[string]string{"app.kubernetes.io/part-of": "nadra"}}
 	var progress []string
 	u := &Uninstaller{
-		Kube: kube, Client: clientfake.NewClientBuilder().WithScheme(scheme.Scheme).Build(),
-		Dynamic: dynamicfake.NewSimpleDynamicClient(scheme.Scheme,
-			installed("v1", "Namespace", "", "nadra"), installed("apps/v1", "DaemonSet", "nadra", "nadra-node"), installed("v1", "ServiceAccount", "nadra", "nadra-node")),
+		Kube: kube, Client: clientfake.NewClientBuilder().WithScheme(scheme.Scheme).WithRuntimeObjects(objects...).Build(),
 		Where:   Namespaces{Driver: "nadra", Controller: "nadra-system"},
 		Timeout: time.Second, Poll: time.Millisecond,
 		Say: func(format string, args ...any) { progress = append(progress, fmt.Sprintf(format, args...)) },
+	}
+	for _, o := range []client.Object{&appsv1.DaemonSet{ObjectMeta: ours}, &corev1.ServiceAccount{ObjectMeta: ours}} {
+		if err := u.Client.Create(t.Context(), o); err != nil && !apierrors.IsAlreadyExists(err) {
+			t.Fatal(err)
+		}
 	}
 	u.Pods = &nodepod.Runner{Kube: kube, Namespace: "nadra", Image: "nadra-node:dev", Timeout: time.Minute, Raw: func(context.Context, string) ([]byte, error) {
 		return json.Marshal(answer)
 	}}
 	return u, &progress
-}
-
-func installed(apiVersion, kind, namespace, name string) *unstructured.Unstructured {
-	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": apiVersion, "kind": kind}}
-	o.SetNamespace(namespace)
-	o.SetName(name)
-	return o
 }
 
 func TestCheck(t *testing.T) {
@@ -82,6 +82,10 @@ func TestCheck(t *testing.T) {
 	if _, err := u.Check(t.Context()); !errors.As(err, &byHelm) || reason.Of(err) != reason.InstalledByHelm || !strings.Contains(err.Error(), "helm uninstall net -n infra") || !strings.Contains(err.Error(), "--image registry/nadra-node:v1") {
 		t.Errorf("by Helm: %v", err)
 	}
+	u, _ = nadraWorld(t, probe.Remains{}, &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "nadra", Name: "nadra-node"}})
+	if _, err := u.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "app.kubernetes.io/part-of=nadra") {
+		t.Errorf("of an earlier version: %v", err)
+	}
 	u, _ = nadraWorld(t, record)
 	var inUse *InUseError
 	if _, err := u.Check(t.Context()); !errors.As(err, &inUse) || reason.Of(err) != reason.NadraInUse || inUse.Users[0].Who != "node node-1, pod core/upf-0" {
@@ -98,13 +102,54 @@ func TestCheck(t *testing.T) {
 }
 
 // there reports whether the cluster still has an object.
-func there(t *testing.T, u *Uninstaller, o object) bool {
+func there(t *testing.T, u *Uninstaller, o client.Object, namespace, name string) bool {
 	t.Helper()
-	_, err := u.Dynamic.Resource(o.Resource).Namespace(o.Namespace).Get(t.Context(), o.Name, metav1.GetOptions{})
+	err := u.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, o)
 	if err != nil && !apierrors.IsNotFound(err) {
 		t.Fatal(err)
 	}
 	return err == nil
+}
+
+// TestDeletesWhatTheManifestsInstall checks that nothing of any manifest stays, and that objects of others do.
+func TestDeletesWhatTheManifestsInstall(t *testing.T) {
+	for _, overlay := range []string{"beside-multus", "driver-only", "drop-in", "drop-in/uninstall", "../build/release/overlays/drop-in-cert-manager", "../build/release/overlays/openshift"} {
+		t.Run(overlay, func(t *testing.T) {
+			built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), "../../../manifests/"+overlay)
+			if err != nil {
+				t.Fatal(err)
+			}
+			u, progress := nadraWorld(t, probe.Remains{})
+			theirs := metav1.ObjectMeta{Namespace: "monitoring", Name: "nadra-node", Labels: map[string]string{"app.kubernetes.io/name": "nadra-node"}}
+			u.Client = clientfake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(&corev1.ServiceAccount{ObjectMeta: theirs}).Build()
+			var installed []*unstructured.Unstructured
+			for _, r := range built.Resources() {
+				o := &unstructured.Unstructured{}
+				text, err := r.MarshalJSON()
+				if err == nil {
+					err = o.UnmarshalJSON(text)
+				}
+				if err == nil {
+					err = u.Client.Create(t.Context(), o.DeepCopy())
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				installed = append(installed, o)
+			}
+			if err := u.Run(t.Context()); err != nil {
+				t.Fatalf("%v after %q", err, *progress)
+			}
+			for _, o := range installed {
+				if there(t, u, o.DeepCopy(), o.GetNamespace(), o.GetName()) {
+					t.Errorf("%s %s/%s is still there", o.GetKind(), o.GetNamespace(), o.GetName())
+				}
+			}
+			if !there(t, u, &corev1.ServiceAccount{}, theirs.Namespace, theirs.Name) {
+				t.Error("an object without nadra's label is gone")
+			}
+		})
+	}
 }
 
 // If a node still has a record, Run keeps what the next run needs.
@@ -114,11 +159,8 @@ func TestStopsAtRecords(t *testing.T) {
 	if err := u.Run(t.Context()); !errors.As(err, &inUse) {
 		t.Fatal(err)
 	}
-	account := slices.IndexFunc(u.Where.rights(), func(o object) bool { return o.Kind == "ServiceAccount" && o.Name == driver })
-	for _, o := range []object{u.Where.rights()[account], u.Where.last()[1]} {
-		if !there(t, u, o) {
-			t.Errorf("%s is gone", o)
-		}
+	if !there(t, u, &corev1.ServiceAccount{}, "nadra", driver) || !there(t, u, &corev1.Namespace{}, "", "nadra") {
+		t.Error("the driver's account or its namespace is gone")
 	}
 	note, err := u.Noted(t.Context())
 	if err != nil || note.Image != "nadra-node:dev" {
@@ -133,13 +175,10 @@ func TestMarks(t *testing.T) {
 	if err := u.removeMarks(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	node, err := u.Kube.CoreV1().Nodes().Get(t.Context(), "node-1", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ns, err := u.Kube.CoreV1().Namespaces().Get(t.Context(), "core", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
+	var node corev1.Node
+	var ns corev1.Namespace
+	if !there(t, u, &node, "", "node-1") || !there(t, u, &ns, "", "core") {
+		t.Fatal("the node or the namespace is gone")
 	}
 	if len(node.Labels) != 1 || node.Labels["zone"] != "a" || len(node.Spec.Taints) != 1 || node.Spec.Taints[0].Key != "other" || len(ns.Labels) != 1 || ns.Labels["team"] != "x" {
 		t.Errorf("labels %v and %v, taints %v", node.Labels, ns.Labels, node.Spec.Taints)
@@ -151,25 +190,23 @@ func TestDryRun(t *testing.T) {
 	for _, how := range []string{"client", "server"} {
 		u, progress := nadraWorld(t, probe.Remains{Paths: []string{"/var/lib/nadra"}})
 		u.DryRun = kube.DryRun(how)
-		if how == "server" { // which the fake does not support
-			u.Dynamic.(*dynamicfake.FakeDynamicClient).PrependReactor("delete", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
-				return slices.Contains(a.(clienttesting.DeleteActionImpl).DeleteOptions.DryRun, metav1.DryRunAll), nil, nil
-			})
-			u.Kube.(*fake.Clientset).PrependReactor("patch", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
-				return slices.Contains(a.(clienttesting.PatchActionImpl).PatchOptions.DryRun, metav1.DryRunAll), &corev1.Node{}, nil
-			})
-		}
 		if err := u.Run(t.Context()); err != nil {
 			t.Fatalf("%s: %v", how, err)
 		}
-		for _, o := range []object{u.Where.driverObjects()[1], u.Where.last()[1]} {
-			if !there(t, u, o) || !slices.Contains(*progress, o.String()+" would be deleted") {
-				t.Errorf("%s: %s: %v", how, o, *progress)
+		if !there(t, u, &appsv1.DaemonSet{}, "nadra", driver) || !there(t, u, &corev1.Namespace{}, "", "nadra") {
+			t.Errorf("%s: the driver or its namespace is gone", how)
+		}
+		for _, want := range []string{"DaemonSet nadra/nadra-node would be deleted", "Namespace nadra would be deleted"} {
+			if !slices.Contains(*progress, want) {
+				t.Errorf("%s: it does not say %q: %q", how, want, *progress)
 			}
 		}
-		node, err := u.Kube.CoreV1().Nodes().Get(t.Context(), "node-1", metav1.GetOptions{})
-		if err != nil || node.Labels["nadra.dev/rack"] == "" {
-			t.Errorf("%s: the node has changed: %v", how, err)
+		if how == "client" && slices.Contains(*progress, "Namespace nadra-system would be deleted") { // the fake server does not look
+			t.Errorf("%s: a namespace that does not exist would be deleted", how)
+		}
+		var node corev1.Node
+		if !there(t, u, &node, "", "node-1") || node.Labels["nadra.dev/rack"] == "" {
+			t.Errorf("%s: the node has changed: %v", how, node.Labels)
 		}
 		if note, err := u.Noted(t.Context()); err != nil || note.Image != "" {
 			t.Errorf("%s: a note was saved: %v %v", how, note, err)
@@ -187,13 +224,10 @@ func TestNamespaces(t *testing.T) {
 		kept bool
 	}{{leftBehind, false}, {web, true}} {
 		u, progress := nadraWorld(t, probe.Remains{}, tt.pod)
-		u.Dynamic.(*dynamicfake.FakeDynamicClient).PrependReactor("delete", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) {
-			return false, nil, u.Kube.CoreV1().Namespaces().Delete(t.Context(), "nadra", metav1.DeleteOptions{})
-		})
 		if err := u.deleteNamespaces(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if kept := there(t, u, u.Where.last()[1]); kept != tt.kept {
+		if kept := there(t, u, &corev1.Namespace{}, "", "nadra"); kept != tt.kept {
 			t.Errorf("with pod %s: the namespace is kept: %t, progress %q", tt.pod.Name, kept, *progress)
 		}
 	}

@@ -2,7 +2,6 @@ package cleanup
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -12,8 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/kustomize/api/krusty"
-	"sigs.k8s.io/kustomize/kyaml/filesys"
 
 	"github.com/nadra-dev/nadra/internal/probe"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
@@ -134,61 +131,5 @@ func TestNotes(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
-	}
-}
-
-// allObjects returns all objects that an uninstall deletes.
-func allObjects(n Namespaces) []object {
-	return slices.Concat(n.webhooks(), n.controllerObjects(), n.driverObjects(), n.rights(), n.last())
-}
-
-// An uninstall deletes every object that the manifests install, and no other.
-func TestObjectsAreThoseOfTheManifests(t *testing.T) {
-	known := map[string]bool{}
-	for _, o := range allObjects(Namespaces{Driver: "nadra", Controller: "nadra-system"}) {
-		if known[o.Resource.Group+" "+o.String()] {
-			t.Errorf("%s is there twice", o)
-		}
-		known[o.Resource.Group+" "+o.String()] = true
-	}
-	created := []string{ // at run time
-		"coordination.k8s.io Lease nadra-system/nadra-controller", "coordination.k8s.io Lease nadra-system/nadra-upgrade", " ConfigMap nadra-system/nadra-upgrade",
-	}
-	installed := map[string]bool{}
-	for _, overlay := range []string{"beside-multus", "driver-only", "drop-in", "drop-in/uninstall", "../build/release/overlays/drop-in-cert-manager", "../build/release/overlays/openshift"} {
-		objects, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), "../../../manifests/"+overlay)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, r := range objects.Resources() {
-			gvk := r.GetGvk()
-			o := object{Kind: gvk.Kind, Namespace: r.GetNamespace(), Name: r.GetName()}
-			key := gvk.Group + " " + o.String()
-			installed[key] = true
-			if !known[key] {
-				t.Errorf("manifests/%s installs %s, which is not removed", overlay, key)
-			}
-		}
-	}
-	for key := range known {
-		if !installed[key] && !slices.Contains(created, key) {
-			t.Errorf("no manifest installs %s", key)
-		}
-	}
-}
-
-// Resources have the API server's names.
-func TestResources(t *testing.T) {
-	for _, o := range allObjects(Namespaces{Driver: "d", Controller: "c"}) {
-		want := map[string]string{
-			"DeviceClass": "deviceclasses", "ValidatingAdmissionPolicy": "validatingadmissionpolicies", "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
-			"SecurityContextConstraints": "securitycontextconstraints",
-		}[o.Kind]
-		if want == "" {
-			want = strings.ToLower(o.Kind) + "s"
-		}
-		if o.Resource.Resource != want {
-			t.Errorf("%s has resource %s", o, o.Resource.Resource)
-		}
 	}
 }

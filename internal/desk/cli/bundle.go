@@ -76,9 +76,6 @@ func (o *bundleOptions) run(ctx context.Context) error {
 	}
 	progress := newProgress(o.ErrOut, o.quiet)
 	cluster.Progress = func(what string) { progress.say("Reading %s", what) }
-	if cluster.Probe != nil {
-		cluster.Probe.Cluster = cluster.Cluster
-	}
 	err = cluster.Collect(ctx, archive)
 	progress.stop()
 	if err != nil {
@@ -106,15 +103,11 @@ func (o *bundleOptions) reader() (bundle.Cluster, error) {
 		return c, err
 	}
 	c.Nodes = o.nodes
-	if !o.allNamespaces {
-		if c.Namespace, _, err = o.cluster.ToRawKubeConfigLoader().Namespace(); err != nil {
-			return c, fmt.Errorf("finding the namespace: %w", err)
-		}
-	}
 	if o.pods.probe {
-		c.Probe = &doctor.Probe{Namespace: o.pods.namespace, Image: o.pods.image, Timeout: o.pods.timeout, Poll: podPoll}
+		c.Probe = &doctor.Probe{Pods: o.pods.podsOf(c.Kube)}
 	}
-	return c, nil
+	c.Namespace, err = o.cluster.namespace(o.allNamespaces)
+	return c, err
 }
 
 // summarize prints the archive's size and gaps.

@@ -70,11 +70,15 @@ func (f *clusterFlags) connect(remedy string) (doctor.Cluster, error) {
 	if err != nil {
 		return c, fmt.Errorf("connecting to the cluster: %w", err)
 	}
-	c.Kube = kube
-	c.Raw = func(ctx context.Context, path string) ([]byte, error) {
+	c.Kube, c.Raw = kube, rawOf(kube)
+	return c, nil
+}
+
+// rawOf returns a function that gets a path of the API server.
+func rawOf(kube kubernetes.Interface) func(ctx context.Context, path string) ([]byte, error) {
+	return func(ctx context.Context, path string) ([]byte, error) {
 		return kube.Discovery().RESTClient().Get().AbsPath(path).DoRaw(ctx)
 	}
-	return c, nil
 }
 
 // connect returns clients for the cluster of the flags.
@@ -87,8 +91,18 @@ func (f *clusterFlags) live() (inspect.Cluster, error) {
 		return inspect.Cluster{}, err
 	}
 	c := inspect.Cluster{Kube: clients.Kube, NADs: clients.NADs}
-	if c.Namespace, _, err = f.ToRawKubeConfigLoader().Namespace(); err != nil {
-		return c, fmt.Errorf("finding the namespace: %w", err)
+	c.Namespace, err = f.namespace(false)
+	return c, err
+}
+
+// namespace returns the namespace of the flags or of the context, or an empty one for all.
+func (f *clusterFlags) namespace(all bool) (string, error) {
+	if all {
+		return "", nil
 	}
-	return c, nil
+	namespace, _, err := f.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return "", fmt.Errorf("finding the namespace: %w", err)
+	}
+	return namespace, nil
 }

@@ -59,16 +59,7 @@ type convertOptions struct {
 
 func (a *app) convert() *cobra.Command {
 	o := &convertOptions{}
-	command := &cobra.Command{
-		Use:     "convert [TYPE/NAME ...]",
-		Short:   "Convert network annotations of workloads to claims",
-		Long:    convertHelp,
-		Example: convertExamples,
-		RunE: func(command *cobra.Command, args []string) error {
-			o.args = args
-			return o.run(command.Context())
-		},
-	}
+	command := naming("convert [TYPE/NAME ...]", "Convert network annotations of workloads to claims", convertHelp, convertExamples, o.run)
 	o.input = a.input(command)
 	flags := command.Flags()
 	flags.BoolVar(&o.inPlace, "in-place", false, "edit the files; created objects go to "+createdFile+" in their directory")
@@ -87,7 +78,8 @@ func (a *app) convert() *cobra.Command {
 	return command
 }
 
-func (o *convertOptions) run(ctx context.Context) error {
+func (o *convertOptions) run(ctx context.Context, names []string) error {
+	o.args = names
 	set, result, err := o.converted(ctx)
 	if err != nil {
 		return err

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -118,11 +117,7 @@ func (o *doctorOptions) capabilities(ctx context.Context) (doctor.Capabilities, 
 		return caps, nil
 	}
 	progress.say("Probing %d nodes", len(caps.Nodes))
-	probe := doctor.Probe{
-		Cluster: cluster, Namespace: o.pods.namespace, Image: o.pods.image, BinDirs: o.binDirs,
-		Timeout: o.pods.timeout, Poll: 500 * time.Millisecond,
-	}
-	err = probe.Run(ctx, &caps)
+	err = doctor.Probe{Pods: o.pods.podsOf(cluster.Kube), BinDirs: o.binDirs}.Run(ctx, &caps)
 	return caps, err
 }
 

@@ -63,17 +63,8 @@ func (a *app) get() *cobra.Command {
 
 func (a *app) getAttachments() *cobra.Command {
 	o := &getOptions{app: a}
-	command := &cobra.Command{
-		Use:     "attachments [POD ...]",
-		Aliases: []string{"attachment", "att"},
-		Short:   "List the networks of pods",
-		Long:    getHelp,
-		Example: getExamples,
-		RunE: func(command *cobra.Command, args []string) error {
-			o.filter.Pods = args
-			return o.run(command.Context())
-		},
-	}
+	command := naming("attachments [POD ...]", "List the networks of pods", getHelp, getExamples, o.run)
+	command.Aliases = []string{"attachment", "att"}
 	flags := command.Flags()
 	flags.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "list pods of all namespaces")
 	flags.BoolVarP(&o.watch, "watch", "w", false, "after listing, print rows again when they change")
@@ -85,7 +76,8 @@ func (a *app) getAttachments() *cobra.Command {
 	return command
 }
 
-func (o *getOptions) run(ctx context.Context) error {
+func (o *getOptions) run(ctx context.Context, names []string) error {
+	o.filter.Pods = names
 	var err error
 	if o.printer, err = o.print.toPrinter(o.noHeaders); err != nil {
 		return err

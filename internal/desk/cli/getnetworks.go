@@ -27,16 +27,12 @@ const getNetworksExamples = `  # networks of the current namespace, and the numb
 func (a *app) getNetworks() *cobra.Command {
 	var allNamespaces, noHeaders bool
 	var format *printFlags
-	command := &cobra.Command{
-		Use:     "networks [NAME ...]",
-		Aliases: []string{"network", "net"},
-		Short:   "List networks and the nodes that offer them",
-		Long:    getNetworksHelp,
-		Example: getNetworksExamples,
-		RunE: func(command *cobra.Command, args []string) error {
-			return a.printNetworks(command.Context(), args, allNamespaces, noHeaders, format)
+	command := naming("networks [NAME ...]", "List networks and the nodes that offer them", getNetworksHelp, getNetworksExamples,
+		func(ctx context.Context, names []string) error {
+			return a.printNetworks(ctx, names, allNamespaces, noHeaders, format)
 		},
-	}
+	)
+	command.Aliases = []string{"network", "net"}
 	flags := command.Flags()
 	flags.BoolVarP(&allNamespaces, "all-namespaces", "A", false, "list networks of all namespaces")
 	flags.BoolVar(&noHeaders, "no-headers", false, "do not print headers")

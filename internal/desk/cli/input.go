@@ -200,12 +200,8 @@ func (in *input) connect(templates []translate.TemplatePath) (clusterSource, err
 	}
 	kinds.Invalidate() // kubectl keeps them for hours: networks would be missing if their CRD is newer
 	c.Discovery = kinds
-	if !in.allNamespaces {
-		if c.Namespace, _, err = in.app.cluster.ToRawKubeConfigLoader().Namespace(); err != nil {
-			return c, fmt.Errorf("finding the namespace: %w", err)
-		}
-	}
-	return c, nil
+	c.Namespace, err = in.app.cluster.namespace(in.allNamespaces)
+	return c, err
 }
 
 // find returns the objects that the arguments name, as kubectl get does.

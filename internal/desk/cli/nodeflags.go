@@ -61,23 +61,20 @@ func (n *nodeFlags) runner(ctx context.Context, kube kubernetes.Interface) (*nod
 
 // pods returns a runner of pods on nodes, and the running driver, or nil if there is none.
 func (n *nodeFlags) pods(ctx context.Context, kube kubernetes.Interface) (*nodepod.Runner, *doctor.Nadra, error) {
-	driver, image, err := driverImage(ctx, kube, n.image)
+	driver, _, err := driverImage(ctx, kube, n.image)
 	if err != nil {
 		return nil, nil, err
 	}
 	if n.image == "" && driver.Namespace != n.namespace { // the pods see the host, and a tenant may have a DaemonSet like the driver's
 		return nil, nil, fmt.Errorf("finding an image for the pods: the driver is DaemonSet %s/%s: name its namespace by --probe-namespace, or an image with nadra-node by --image", driver.Namespace, driver.DaemonSet)
 	}
-	out := &nodepod.Runner{
-		Kube: kube, Namespace: n.namespace, Image: image, Timeout: n.timeout, Poll: podPoll,
-		Raw: func(ctx context.Context, path string) ([]byte, error) {
-			return kube.Discovery().RESTClient().Get().AbsPath(path).DoRaw(ctx)
-		},
-	}
-	if driver != nil && driver.Namespace == n.namespace {
-		out.PullSecrets = driver.PullSecrets
-	}
-	return out, driver, nil
+	out := driver.Pods(n.podsOf(kube))
+	return &out, driver, nil
+}
+
+// podsOf returns a runner of pods on nodes with the image of --image.
+func (n *nodeFlags) podsOf(kube kubernetes.Interface) nodepod.Runner {
+	return nodepod.Runner{Kube: kube, Raw: rawOf(kube), Namespace: n.namespace, Image: n.image, Timeout: n.timeout, Poll: podPoll}
 }
 
 // driverImage returns the image of --image, or that of the running driver. The driver is nil

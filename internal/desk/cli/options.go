@@ -54,9 +54,16 @@ func help() *cobra.Command {
 
 // leaf makes a command without arguments.
 func leaf(use, short, long, examples string, run func(context.Context) error) *cobra.Command {
+	command := naming(use, short, long, examples, func(ctx context.Context, _ []string) error { return run(ctx) })
+	command.Args = cobra.NoArgs
+	return command
+}
+
+// naming makes a command whose arguments name objects.
+func naming(use, short, long, examples string, run func(ctx context.Context, names []string) error) *cobra.Command {
 	return &cobra.Command{
-		Use: use, Short: short, Long: long, Example: examples, Args: cobra.NoArgs,
-		RunE: func(command *cobra.Command, _ []string) error { return run(command.Context()) },
+		Use: use, Short: short, Long: long, Example: examples,
+		RunE: func(command *cobra.Command, args []string) error { return run(command.Context(), args) },
 	}
 }
 

@@ -57,16 +57,7 @@ type scanOptions struct {
 
 func (a *app) scan() *cobra.Command {
 	o := &scanOptions{}
-	command := &cobra.Command{
-		Use:     "scan [TYPE/NAME ...]",
-		Short:   "Report which workloads can move to nadra",
-		Long:    scanHelp,
-		Example: scanExamples,
-		RunE: func(command *cobra.Command, args []string) error {
-			o.args = args
-			return o.run(command.Context())
-		},
-	}
+	command := naming("scan [TYPE/NAME ...]", "Report which workloads can move to nadra", scanHelp, scanExamples, o.run)
 	o.input = a.input(command)
 	o.format.addFlag(command, report.Scan.Names())
 	command.Flags().StringVar(&o.baseline, "baseline", "", "file with the JSON of an earlier scan, whose findings are left out")
@@ -75,7 +66,8 @@ func (a *app) scan() *cobra.Command {
 	return command
 }
 
-func (o *scanOptions) run(ctx context.Context) error {
+func (o *scanOptions) run(ctx context.Context, names []string) error {
+	o.args = names
 	baseline, err := o.readBaseline()
 	if err != nil {
 		return err

@@ -82,12 +82,9 @@ func (o *snapshotOptions) run(ctx context.Context) error {
 // take takes a snapshot of the cluster or of objects in files.
 func (o *snapshotOptions) take(ctx context.Context) (*snapshot.Snapshot, error) {
 	if len(o.files.Names) == 0 {
-		namespace := ""
-		if !o.allNamespaces {
-			var err error
-			if namespace, _, err = o.cluster.ToRawKubeConfigLoader().Namespace(); err != nil {
-				return nil, fmt.Errorf("finding the namespace: %w", err)
-			}
+		namespace, err := o.cluster.namespace(o.allNamespaces)
+		if err != nil {
+			return nil, err
 		}
 		return o.takeLive(ctx, scope{namespace: namespace, selector: o.selector}, &o.nodes, o.quiet)
 	}

@@ -100,7 +100,7 @@ func (o *uninstallOptions) uninstaller(ctx context.Context) (*cleanup.Uninstalle
 		return nil, err
 	}
 	u := &cleanup.Uninstaller{
-		Kube: cluster.Kube, Dynamic: cluster.Dynamic,
+		Kube:    cluster.Kube,
 		Where:   cleanup.Namespaces{Driver: o.nodes.namespace, Controller: o.stateNamespace},
 		Exclude: o.exclude, Timeout: o.gateTimeout, Poll: podPoll, DryRun: o.dryRun.mode(), Say: o.say(""),
 	}

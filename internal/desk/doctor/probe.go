@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/nadra-dev/nadra/internal/nodepod"
 	"github.com/nadra-dev/nadra/internal/probe"
@@ -13,18 +12,10 @@ import (
 
 // Probe runs a short-lived pod on each node that describes it.
 type Probe struct {
-	Cluster
-	// Namespace is where the pods run. It must allow them access to the host.
-	Namespace string
-	// Image is nadra-node's. Empty means that of the driver that runs in Namespace: tenants, who may have a DaemonSet of
-	// the driver's name, have none there.
-	Image string
+	// Pods runs the pods. Without an image they run the driver's.
+	Pods nodepod.Runner
 	// BinDirs are the directories of CNI plugins. Empty means the driver's.
 	BinDirs string
-	// Timeout limits the time of a pod.
-	Timeout time.Duration
-	// Poll is the interval at which pods are read. Zero is for tests.
-	Poll time.Duration
 }
 
 // Remedies for nodes that cannot be probed.
@@ -36,13 +27,11 @@ const (
 // Run probes the Linux nodes of caps and adds their reports. Its pods are deleted when it
 // returns.
 func (p Probe) Run(ctx context.Context, caps *Capabilities) error {
-	if p.Image == "" && caps.Nadra != nil && caps.Nadra.Namespace == p.Namespace {
-		p.Image = caps.Nadra.Image
-	}
+	p.Pods = caps.Nadra.Pods(p.Pods)
 	// Gaps of an earlier run no longer count.
 	caps.Gaps = slices.DeleteFunc(caps.Gaps, func(g Gap) bool { return g.Part == PartProbe })
-	if p.Image == "" {
-		caps.Gaps = append(caps.Gaps, Gap{Part: PartProbe, Reason: "there is no image to run, because nadra is not installed in namespace " + p.Namespace, Remedy: remedyImage})
+	if p.Pods.Image == "" {
+		caps.Gaps = append(caps.Gaps, Gap{Part: PartProbe, Reason: "there is no image to run, because nadra is not installed in namespace " + p.Pods.Namespace, Remedy: remedyImage})
 		return nil
 	}
 	nodes := map[string]*Node{}
@@ -53,7 +42,7 @@ func (p Probe) Run(ctx context.Context, caps *Capabilities) error {
 			names = append(names, node.Name)
 		}
 	}
-	for _, r := range nodepod.OnEach(ctx, p.runner(caps.Nadra), names, func(node string) (*probe.Report, error) { return p.node(ctx, node, caps.Nadra) }) {
+	for _, r := range nodepod.OnEach(ctx, p.Pods, names, func(node string) (*probe.Report, error) { return p.node(ctx, node, caps.Nadra) }) {
 		if r.Err == nil {
 			nodes[r.Node].Probe = r.Report
 			continue
@@ -69,7 +58,7 @@ func (p Probe) Run(ctx context.Context, caps *Capabilities) error {
 
 // node runs the pod on a node and returns its report.
 func (p Probe) node(ctx context.Context, node string, nadra *Nadra) (*probe.Report, error) {
-	log, err := p.runner(nadra).Run(ctx, p.pod(node, nadra))
+	log, err := p.Pods.Run(ctx, p.Pods.Pod(node, p.args(nadra)))
 	if err != nil {
 		return nil, err
 	}

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
+	"github.com/nadra-dev/nadra/internal/nodepod"
 	"github.com/nadra-dev/nadra/internal/probe"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
@@ -41,7 +42,7 @@ func probing(t *testing.T, status corev1.PodStatus) (Probe, *fake.Clientset) {
 		}
 		return nil, errors.New("unexpected path " + path)
 	}
-	return Probe{Cluster: c, Namespace: "nadra", Image: "nadra-node:dev", Timeout: time.Minute, Poll: time.Second}, kube
+	return Probe{Pods: nodepod.Runner{Kube: c.Kube, Raw: c.Raw, Namespace: "nadra", Image: "nadra-node:dev", Timeout: time.Minute, Poll: time.Second}}, kube
 }
 
 func twoNodes() *Capabilities {
@@ -173,7 +174,7 @@ func TestProbeIsForbidden(t *testing.T) {
 
 func TestProbeWithoutImage(t *testing.T) {
 	p, kube := probing(t, corev1.PodStatus{})
-	p.Image = ""
+	p.Pods.Image = ""
 	caps := twoNodes()
 	if err := p.Run(t.Context(), caps); err != nil {
 		t.Fatal(err)
@@ -187,7 +188,7 @@ func TestProbeWithoutImage(t *testing.T) {
 func TestProbePod(t *testing.T) {
 	p, _ := probing(t, corev1.PodStatus{})
 	nadra := &Nadra{Namespace: "nadra", PullSecrets: []string{"registry"}, Args: []string{"--nri-socket=/run/n.sock", "--cni-bin-dirs=/usr/lib/cni"}}
-	pod := p.pod("node-1", nadra)
+	pod := nadra.Pods(p.Pods).Pod("node-1", p.args(nadra))
 	c := pod.Spec.Containers[0]
 	switch {
 	case pod.Spec.NodeName != "node-1" || pod.Spec.RestartPolicy != corev1.RestartPolicyNever || *pod.Spec.ActiveDeadlineSeconds != 60:
@@ -200,7 +201,7 @@ func TestProbePod(t *testing.T) {
 		t.Errorf("arguments %v", c.Args)
 	}
 	p.BinDirs = "/opt/bin"
-	if args := p.pod("node-1", nil).Spec.Containers[0].Args; !slices.Contains(args, "--cni-bin-dirs=/opt/bin") || !slices.Contains(args, "--cdi-dirs=/etc/cdi,/var/run/cdi") {
+	if args := p.args(nil); !slices.Contains(args, "--cni-bin-dirs=/opt/bin") || !slices.Contains(args, "--cdi-dirs=/etc/cdi,/var/run/cdi") {
 		t.Errorf("arguments %v", args)
 	}
 }
@@ -209,7 +210,7 @@ func TestProbePod(t *testing.T) {
 // namespace.
 func TestProbeRunsNoImageOfATenant(t *testing.T) {
 	p, kube := probing(t, corev1.PodStatus{Phase: corev1.PodSucceeded})
-	p.Image = ""
+	p.Pods.Image = ""
 	caps := twoNodes()
 	caps.Nadra = &Nadra{Namespace: "shop", DaemonSet: "nadra-node", Image: "evil"}
 	if err := p.Run(t.Context(), caps); err != nil {

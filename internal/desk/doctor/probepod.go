@@ -4,23 +4,16 @@ import (
 	"cmp"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/nadra-dev/nadra/internal/nodepod"
 )
 
-// pod returns the pod that probes a node.
-func (p Probe) pod(node string, nadra *Nadra) *corev1.Pod {
-	return p.runner(nadra).Pod(node, p.args(nadra))
-}
-
-// runner returns the runner of the probe's pods.
-func (p Probe) runner(nadra *Nadra) nodepod.Runner {
-	out := nodepod.Runner{Kube: p.Kube, Raw: p.Raw, Namespace: p.Namespace, Image: p.Image, Timeout: p.Timeout, Poll: p.Poll}
-	if nadra != nil && p.Namespace == nadra.Namespace {
-		out.PullSecrets = nadra.PullSecrets
+// Pods returns a runner with the driver's image, unless it has another one, and with the Secrets that an image needs. A driver
+// in another namespace than the pods, which see the host, gives them nothing: it may be a tenant's DaemonSet.
+func (n *Nadra) Pods(r nodepod.Runner) nodepod.Runner {
+	if n != nil && r.Namespace == n.Namespace {
+		r.Image, r.PullSecrets = cmp.Or(r.Image, n.Image), n.PullSecrets
 	}
-	return out
+	return r
 }
 
 // args returns the probe's arguments, with the paths of the driver.

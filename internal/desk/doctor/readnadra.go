@@ -11,7 +11,6 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/installation"
 	"github.com/nadra-dev/nadra/internal/kube"
-	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
 // readWebhook finds the configuration of nadra's webhook, and counts the ready endpoints of its Service.
@@ -55,8 +54,7 @@ func (r *reader) readWebhook(ctx context.Context) {
 // readSlices counts the devices of nadra's ResourceSlices.
 func (r *reader) readSlices(ctx context.Context) {
 	out := &Published{}
-	ours := metav1.ListOptions{FieldSelector: resourceapi.ResourceSliceSelectorDriver + "=" + v1alpha1.DriverName}
-	if each(ctx, r, PartSlices, "resourceslices.resource.k8s.io", ours, r.Kube.ResourceV1().ResourceSlices().List, func(s *resourceapi.ResourceSlice) {
+	if each(ctx, r, PartSlices, "resourceslices.resource.k8s.io", kube.OwnSlices, r.Kube.ResourceV1().ResourceSlices().List, func(s *resourceapi.ResourceSlice) {
 		out.Slices++
 		out.Devices += len(s.Spec.Devices)
 	}) { // without the API there are none, as the check dra-api says

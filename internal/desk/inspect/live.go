@@ -84,8 +84,7 @@ func ReadProfiles(ctx context.Context, client kubernetes.Interface, in *Input) e
 
 // readOffers reads slices and classes, and the nodes that share slices.
 func (c Cluster) readOffers(ctx context.Context, in *Input) error {
-	ours := metav1.ListOptions{FieldSelector: resourceapi.ResourceSliceSelectorDriver + "=" + v1alpha1.DriverName}
-	if err := optional(ctx, in, Slices, ours, c.Kube.ResourceV1().ResourceSlices().List, &in.Slices); err != nil {
+	if err := optional(ctx, in, Slices, kube.OwnSlices, c.Kube.ResourceV1().ResourceSlices().List, &in.Slices); err != nil {
 		return err
 	}
 	return cmp.Or(

@@ -53,7 +53,7 @@ func writeTable(w io.Writer, r *Report) error {
 		}
 		return placed(cells, one.findings[0].Position)
 	})
-	s.legend(r)
+	s.legend(r.Findings)
 	s.totals(r)
 	return s.err
 }
@@ -154,8 +154,8 @@ func (s *sheet) fitted(rows [][]string) [][]string {
 }
 
 // legend writes what the codes mean.
-func (s *sheet) legend(r *Report) {
-	table(s, "CODE\tCOUNT\tSEVERITY\tMEANING", groups(r.Findings), func(g group) []string {
+func (s *sheet) legend(findings []translate.Finding) {
+	table(s, "CODE\tCOUNT\tSEVERITY\tMEANING", groups(findings), func(g group) []string {
 		return []string{cut(string(g.Code)), fmt.Sprint(len(g.findings)), cut(string(g.Severity)), g.Title}
 	})
 }
@@ -170,7 +170,12 @@ func (s *sheet) totals(r *Report) {
 	if s.without {
 		s.println("The files do not fit into the line: -o wide shows them.")
 	}
-	if all := groups(r.Findings); len(all) > 0 {
+	s.help(r.Findings)
+}
+
+// help names the command that explains a code.
+func (s *sheet) help(findings []translate.Finding) {
+	if all := groups(findings); len(all) > 0 {
 		s.println("What a code means: kubectl nadra explain " + cut(string(all[0].Code)))
 	}
 }

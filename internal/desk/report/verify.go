@@ -58,31 +58,6 @@ func unexpected(r *snapshot.Report) []alike[snapshot.Difference] {
 	return out
 }
 
-// codeCount is a code of a report with its number of differences.
-type codeCount struct {
-	translate.Rule
-	count int
-}
-
-// codesOf returns the codes of a report, the worst first.
-func codesOf(r *snapshot.Report) []codeCount {
-	var out []codeCount
-	for _, severity := range worstToMildest {
-		for _, rule := range snapshot.Rules() {
-			n := 0
-			for _, d := range r.Differences {
-				if d.Code == rule.Code {
-					n++
-				}
-			}
-			if n > 0 && rule.Severity == severity {
-				out = append(out, codeCount{rule, n})
-			}
-		}
-	}
-	return out
-}
-
 // writeVerifyTable writes unexpected differences, what the codes mean, and the totals.
 func writeVerifyTable(w io.Writer, r *snapshot.Report) error {
 	s := &sheet{w: w}
@@ -90,16 +65,15 @@ func writeVerifyTable(w io.Writer, r *snapshot.Report) error {
 		d := one.first
 		return []string{cut(d.Object.Namespace), cut(workloadOf(d)), some(one.names), string(d.Code), string(d.Severity), d.Message}
 	})
-	codes := codesOf(r)
-	table(s, "CODE\tCOUNT\tSEVERITY\tMEANING", codes, func(c codeCount) []string {
-		return []string{string(c.Code), fmt.Sprint(c.count), string(c.Severity), c.Title}
-	})
+	var findings []translate.Finding
+	for _, d := range r.Differences {
+		findings = append(findings, d.Finding)
+	}
+	s.legend(findings)
 	s.gap()
 	s.println(comparedWords(r))
 	s.println(verifyOutcome(r.Summary))
-	if len(codes) > 0 {
-		s.println("What a code means: kubectl nadra explain " + string(codes[0].Code))
-	}
+	s.help(findings)
 	return s.err
 }
 

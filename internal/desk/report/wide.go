@@ -23,7 +23,7 @@ func writeWide(w io.Writer, r *Report) error {
 		}
 	})
 	s.findings(groups(r.Findings))
-	s.legend(r)
+	s.legend(r.Findings)
 	s.totals(r)
 	return s.err
 }

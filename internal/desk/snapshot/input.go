@@ -21,9 +21,9 @@ import (
 // Input is what a snapshot is built from.
 type Input struct {
 	inspect.Input
-	// Parents are the controllers of ReplicaSets and Jobs, for example the Deployment of
+	// parents are the controllers of ReplicaSets and Jobs, for example the Deployment of
 	// a ReplicaSet. For a missing one, the name of the ReplicaSet decides.
-	Parents map[Child]Workload
+	parents map[identity]Workload
 	// Nodes are the observations of nodes, by node name.
 	Nodes map[string]NodeObservation
 	// Known are networks, namespace/name, to record even if no pod uses them.
@@ -31,9 +31,6 @@ type Input struct {
 	// Taken, Source, Namespace and Selector are the snapshot's.
 	Taken, Source, Namespace, Selector string
 }
-
-// Child identifies a ReplicaSet or a Job.
-type Child struct{ Kind, Namespace, Name string }
 
 // NodeObservation is what a node observed of its pods, or why it could not be inspected.
 type NodeObservation struct {
@@ -47,10 +44,10 @@ func (in *Input) addParent(kind string, o metav1.Object) {
 	if owner == nil {
 		return
 	}
-	if in.Parents == nil {
-		in.Parents = map[Child]Workload{}
+	if in.parents == nil {
+		in.parents = map[identity]Workload{}
 	}
-	in.Parents[Child{kind, o.GetNamespace(), o.GetName()}] = Workload{Kind: owner.Kind, Name: owner.Name}
+	in.parents[identity{o.GetNamespace(), kind, o.GetName()}] = Workload{Kind: owner.Kind, Name: owner.Name}
 }
 
 // ReadObjects adds the objects of a file in the format of `kubectl get -o yaml` or json.

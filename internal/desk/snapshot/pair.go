@@ -11,7 +11,7 @@ import (
 // match is a pod and its successor.
 type match struct{ was, now *Pod }
 
-// identity is what a pod has in common with its successor.
+// identity identifies a workload, or a pod without one: what a pod has in common with its successor.
 type identity struct{ namespace, kind, name string }
 
 func (p *Pod) identity() identity {

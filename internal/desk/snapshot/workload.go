@@ -22,7 +22,7 @@ func (in *Input) workloadOf(pod *corev1.Pod) *Workload {
 	if owner == nil || owner.Kind == "Node" {
 		return nil
 	}
-	if w, known := in.Parents[Child{owner.Kind, pod.Namespace, owner.Name}]; known {
+	if w, known := in.parents[identity{pod.Namespace, owner.Kind, owner.Name}]; known {
 		return &w
 	}
 	if owner.Kind == "ReplicaSet" {

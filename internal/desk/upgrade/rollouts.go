@@ -46,14 +46,7 @@ func (r rollouts) recordPods(ctx context.Context, name string, m *Move) error {
 
 // verify tests the namespace's networks by canaries of nadra, before a pod of a workload depends on them.
 func (r rollouts) verify(ctx context.Context, name string, _ *Move) error {
-	if r.VerifyNamespace == nil || r.DryRun != "" {
-		return nil
-	}
-	err := r.VerifyNamespace(ctx, name)
-	if ctx.Err() != nil {
-		return err
-	}
-	return reason.Wrap(reason.CanaryFailed, err)
+	return r.test(ctx, r.VerifyNamespace, name)
 }
 
 // label gives new pods of the namespace their owner.

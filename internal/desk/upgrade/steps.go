@@ -207,10 +207,18 @@ func (s steps) driverMissing(ctx context.Context, name string) (string, error) {
 // verify runs canaries on the node. It first waits for the driver again: after an interruption the step serve may
 // be long past, and a node that offers no networks would need no canary.
 func (s steps) verify(ctx context.Context, name string, m *Move) error {
-	if err := s.serve(ctx, name, m); err != nil || s.Runner.Verify == nil || s.DryRun != "" {
+	if err := s.serve(ctx, name, m); err != nil {
 		return err
 	}
-	err := s.Runner.Verify(ctx, name)
+	return s.test(ctx, s.Runner.Verify, name)
+}
+
+// test runs canaries of a node or namespace, unless there are none. A dry run runs none.
+func (r *run) test(ctx context.Context, canaries func(context.Context, string) error, name string) error {
+	if canaries == nil || r.DryRun != "" {
+		return nil
+	}
+	err := canaries(ctx, name)
 	if ctx.Err() != nil {
 		return err
 	}

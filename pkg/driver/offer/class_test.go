@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 	"github.com/nadra-dev/nadra/pkg/translate"
+	"github.com/nadra-dev/nadra/test/drivertest"
 )
 
 // TestClassSelectsWhatIsPublished checks that the class of a conversion selects devices by an attribute

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
+	"github.com/nadra-dev/nadra/test/drivertest"
 )
 
 // nodeWith returns a node that has these interfaces and all programs but those of absent.

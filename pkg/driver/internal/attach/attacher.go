@@ -16,6 +16,7 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/failpoint"
 	"github.com/nadra-dev/nadra/internal/metrics"
+	"github.com/nadra-dev/nadra/internal/podnet"
 	"github.com/nadra-dev/nadra/internal/podns"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
@@ -23,7 +24,6 @@ import (
 	"github.com/nadra-dev/nadra/pkg/cniexec"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/background"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/operations"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/podnet"
 )
 
 // Plugins runs CNI plugins. It is an operations.Group outside of tests.

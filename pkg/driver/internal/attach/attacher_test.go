@@ -13,12 +13,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nadra-dev/nadra/internal/metrics"
+	"github.com/nadra-dev/nadra/internal/podnet"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/operations"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/podnet"
+	"github.com/nadra-dev/nadra/test/drivertest"
 )
 
 // newAttacher returns an attacher with an empty store, and its plugins.

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
+	"github.com/nadra-dev/nadra/test/drivertest"
 )
 
 // TestCostOfAPod counts what does not depend on the clock: writes, writes that the pod waits

@@ -15,8 +15,8 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/operations"
+	"github.com/nadra-dev/nadra/test/drivertest"
 )
 
 // withRetrier runs a test with a pending DEL of net1 whose plugin fails, and with a retrier

@@ -6,10 +6,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/nadra-dev/nadra/internal/podnet"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/podnet"
+	"github.com/nadra-dev/nadra/test/drivertest"
 )
 
 // TestDuplicateAddressDetection checks that an attach waits until the kernel knows whether a new IPv6 address is

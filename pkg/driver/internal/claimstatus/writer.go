@@ -16,7 +16,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/nadra-dev/nadra/internal/failpoint"
-	"github.com/nadra-dev/nadra/internal/metrics"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/background"
@@ -34,10 +33,10 @@ const (
 
 // Writer stores status.devices of claims. It works behind a queue: no pod waits for it.
 type Writer struct {
+	*background.Outbox[attachment.ClaimRef, update]
 	kube kubernetes.Interface
 	// node is the name of the driver's node.
-	node   string
-	outbox *background.Outbox[attachment.ClaimRef, update]
+	node string
 }
 
 // update is a claim's pending status.
@@ -51,7 +50,7 @@ type update struct {
 
 // NewWriter returns a Writer for the claims' devices of the driver of a node.
 func NewWriter(kube kubernetes.Interface, node string) *Writer {
-	return &Writer{kube: kube, node: node, outbox: background.New[attachment.ClaimRef, update](shortestPause, longestPause)}
+	return &Writer{kube: kube, node: node, Outbox: background.New[attachment.ClaimRef, update](shortestPause, longestPause)}
 }
 
 // Set queues the devices as the claim's status.
@@ -63,34 +62,25 @@ func (w *Writer) Set(claim attachment.ClaimRef, devices []Device) {
 // Hold keeps the devices as the claim's status, and leaves it to Release to queue it. An earlier status that is still
 // queued takes it along.
 func (w *Writer) Hold(claim attachment.ClaimRef, devices []Device) {
-	w.outbox.Hold(claim, func(update, bool) update { return update{devices: devices, at: time.Now()} })
+	w.Outbox.Hold(claim, func(update, bool) update { return update{devices: devices, at: time.Now()} })
 }
-
-// Release queues the pending status of a claim, if there is one.
-func (w *Writer) Release(claim attachment.ClaimRef) { w.outbox.Release(claim) }
 
 // Repair queues the devices as the claim's status unless it has them already. A
 // pending Set is written in any case, because the claim may have earlier addresses.
 func (w *Writer) Repair(claim attachment.ClaimRef, devices []Device) {
-	w.outbox.Put(claim, func(pending update, found bool) update {
+	w.Put(claim, func(pending update, found bool) update {
 		return update{devices: devices, at: time.Now(), repair: !found || pending.repair}
 	})
 }
 
-// Forget drops the pending status of a claim.
-func (w *Writer) Forget(claim attachment.ClaimRef) { w.outbox.Forget(claim) }
-
 // Pending returns the status that is not stored yet.
 func (w *Writer) Pending(claim attachment.ClaimRef) (devices []Device, repair, found bool) {
-	p, found := w.outbox.Get(claim)
+	p, found := w.Get(claim)
 	return p.Update.devices, p.Update.repair, found
 }
 
-// Queue counts the claims whose status is not stored yet.
-func (w *Writer) Queue(now time.Time) metrics.Queue { return w.outbox.Queue(now) }
-
 // Run writes until ctx ends, and then for a short time what is still queued.
-func (w *Writer) Run(ctx context.Context) { w.outbox.Run(ctx, 1, w.write) }
+func (w *Writer) Run(ctx context.Context) { w.Outbox.Run(ctx, 1, w.write) }
 
 // write stores one claim's status. It returns an error to be called again: not if the
 // claim is gone, or another claim has its name, and not after maxTries.
@@ -161,6 +151,3 @@ func (w *Writer) update(ctx context.Context, claim attachment.ClaimRef, status *
 		return err
 	})
 }
-
-// ShutDown ends the queue. A status that is queued later is not written.
-func (w *Writer) ShutDown() { w.outbox.ShutDown() }

@@ -14,7 +14,7 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/metrics"
 	"github.com/nadra-dev/nadra/pkg/attachment"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
+	"github.com/nadra-dev/nadra/test/drivertest"
 )
 
 var claimRef = attachment.ClaimRef{Namespace: "default", Name: "c", UID: "c-uid"}
@@ -23,7 +23,7 @@ var claimRef = attachment.ClaimRef{Namespace: "default", Name: "c", UID: "c-uid"
 // attach does: the new addresses are still written.
 func TestRepairKeepsSet(t *testing.T) {
 	w := NewWriter(nil, "node-1")
-	defer w.outbox.ShutDown()
+	defer w.ShutDown()
 	states := []Device{Attached(drivertest.Attached("net1", drivertest.BridgeResult))}
 	w.Set(claimRef, states)
 	w.Repair(claimRef, states)
@@ -40,12 +40,12 @@ func TestRepairKeepsSet(t *testing.T) {
 // TestQueue checks that a pending status keeps the time of its first update.
 func TestQueue(t *testing.T) {
 	w := NewWriter(nil, "node-1")
-	defer w.outbox.ShutDown()
+	defer w.ShutDown()
 	if q := w.Queue(time.Now()); q != (metrics.Queue{}) {
 		t.Errorf("the queue is %+v before any update", q)
 	}
 	w.Set(claimRef, nil)
-	first, _ := w.outbox.Get(claimRef)
+	first, _ := w.Get(claimRef)
 	w.Set(claimRef, nil)
 	w.Repair(claimRef, nil)
 	if q := w.Queue(first.Since.Add(5)); q != (metrics.Queue{Length: 1, Oldest: 5}) {

@@ -5,9 +5,9 @@ import (
 	"testing"
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 	"github.com/nadra-dev/nadra/pkg/inventory"
 	"github.com/nadra-dev/nadra/pkg/pools"
+	"github.com/nadra-dev/nadra/test/drivertest"
 )
 
 func TestDecide(t *testing.T) {

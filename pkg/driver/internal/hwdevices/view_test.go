@@ -4,9 +4,9 @@ import (
 	"testing"
 
 	"github.com/nadra-dev/nadra/internal/metrics"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 	"github.com/nadra-dev/nadra/pkg/inventory"
 	"github.com/nadra-dev/nadra/pkg/pools"
+	"github.com/nadra-dev/nadra/test/drivertest"
 )
 
 // TestFunctionsAreCounted checks that functions are counted once, whatever the number of

@@ -15,7 +15,6 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/failpoint"
 	"github.com/nadra-dev/nadra/internal/kube"
-	"github.com/nadra-dev/nadra/internal/metrics"
 	"github.com/nadra-dev/nadra/internal/podns"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
@@ -67,7 +66,7 @@ type Options struct {
 // write is tried again for as long as the pod exists.
 type Writer struct {
 	Options
-	outbox  *background.Outbox[attachment.PodRef, update]
+	*background.Outbox[attachment.PodRef, update]
 	exposed exposures
 }
 
@@ -87,7 +86,7 @@ type update struct {
 // NewWriter returns a Writer.
 func NewWriter(o Options) *Writer {
 	return &Writer{
-		Options: o, outbox: background.New[attachment.PodRef, update](shortestPause, longestPause),
+		Options: o, Outbox: background.New[attachment.PodRef, update](shortestPause, longestPause),
 		exposed: exposures{byPod: map[attachment.PodRef]map[string]exposure{}},
 	}
 }
@@ -137,7 +136,7 @@ func (w *Writer) put(u update) {
 
 func (w *Writer) queue(u update) {
 	pod, first := u.sandbox.Pod, false
-	w.outbox.Put(pod, func(pending update, found bool) update {
+	w.Put(pod, func(pending update, found bool) update {
 		first = !found
 		u.repair = u.repair && (!found || pending.repair)
 		u.first = u.first || pending.first
@@ -150,9 +149,9 @@ func (w *Writer) queue(u update) {
 
 // reportIfLate calls Late if the pod's status is still not stored then.
 func (w *Writer) reportIfLate(pod attachment.PodRef) {
-	started, _ := w.outbox.Get(pod)
+	started, _ := w.Get(pod)
 	time.AfterFunc(Late, func() {
-		if p, found := w.outbox.Get(pod); found && p.Written == started.Written {
+		if p, found := w.Get(pod); found && p.Written == started.Written {
 			w.Late(pod, p.Err)
 		}
 	})
@@ -170,25 +169,22 @@ type Pending struct {
 
 // Pending returns the pod's status that is not stored yet.
 func (w *Writer) Pending(pod attachment.PodRef) (Pending, bool) {
-	p, found := w.outbox.Get(pod)
+	p, found := w.Get(pod)
 	return Pending{Records: p.Update.records, Since: p.Since, Err: p.Err, Stored: p.Written}, found
 }
 
 // Forget drops the pending status of a pod whose networks could not be attached.
 func (w *Writer) Forget(pod attachment.PodRef) {
-	w.outbox.Forget(pod)
+	w.Outbox.Forget(pod)
 	w.exposed.forget(pod)
 }
-
-// Queue counts the pods whose status is not stored yet.
-func (w *Writer) Queue(now time.Time) metrics.Queue { return w.outbox.Queue(now) }
 
 // Run writes until ctx ends, and then for a short time what is still queued. It calls stale
 // instead of Stored if addresses were listed so late that they may belong to another pod. If
 // the pod then gets the same addresses again, its status has listed them since they were
 // given.
 func (w *Writer) Run(ctx context.Context, stale func(context.Context, attachment.Sandbox) error) {
-	w.outbox.Run(ctx, workers, func(ctx context.Context, pod attachment.PodRef, p background.Pending[update], tries int) error {
+	w.Outbox.Run(ctx, workers, func(ctx context.Context, pod attachment.PodRef, p background.Pending[update], tries int) error {
 		return w.write(ctx, pod, p, tries, stale)
 	})
 }
@@ -272,6 +268,3 @@ func (w *Writer) store(ctx context.Context, u update) error {
 	}
 	return kube.AnnotatePod(ctx, w.Kube, w.Manager, pod, version, nadv1.NetworkStatusAnnot, text)
 }
-
-// ShutDown ends the queue. A status that is queued later is not written.
-func (w *Writer) ShutDown() { w.outbox.ShutDown() }

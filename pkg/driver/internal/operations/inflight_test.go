@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/nadra-dev/nadra/internal/metrics"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
+	"github.com/nadra-dev/nadra/test/drivertest"
 )
 
 func TestInFlight(t *testing.T) {

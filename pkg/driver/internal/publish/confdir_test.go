@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
+	"github.com/nadra-dev/nadra/test/drivertest"
 )
 
 func TestConfDir(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 	"k8s.io/dynamic-resource-allocation/deviceattribute"
 	"k8s.io/klog/v2"
 
-	"github.com/nadra-dev/nadra/pkg/driver/internal/podnet"
 	"github.com/nadra-dev/nadra/pkg/driver/offer"
+	"github.com/nadra-dev/nadra/pkg/inventory"
 )
 
 // HostLinks lists and watches the network interfaces of the host. The driver runs in the
@@ -27,7 +27,7 @@ func NewHostLinks(sysRoot string) HostLinks { return HostLinks{sysRoot} }
 
 // List returns the interfaces by name.
 func (h HostLinks) List() (map[string]offer.Link, error) {
-	links, err := podnet.Dump(netlink.LinkList)
+	links, err := inventory.Whole(netlink.LinkList)
 	if err != nil {
 		return nil, fmt.Errorf("listing network interfaces: %w", err)
 	}

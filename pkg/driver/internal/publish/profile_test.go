@@ -20,8 +20,8 @@ import (
 	ktesting "k8s.io/client-go/testing"
 
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 	"github.com/nadra-dev/nadra/pkg/driver/offer"
+	"github.com/nadra-dev/nadra/test/drivertest"
 )
 
 // profileBench is a status bench on a node with a profile, and an API server whose controller is the test.

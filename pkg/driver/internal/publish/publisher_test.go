@@ -20,9 +20,9 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/background"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/slicewriter"
 	"github.com/nadra-dev/nadra/pkg/driver/offer"
+	"github.com/nadra-dev/nadra/test/drivertest"
 )
 
 // bench is a publisher with a cache of NADs and a host that tests change.

@@ -6,9 +6,9 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/slicewriter"
 	"github.com/nadra-dev/nadra/pkg/driver/offer"
+	"github.com/nadra-dev/nadra/test/drivertest"
 )
 
 // BenchmarkTenThousandNADs measures one refresh of the publisher with 10,000 NADs, none of

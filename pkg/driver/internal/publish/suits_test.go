@@ -11,8 +11,8 @@ import (
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
-	"github.com/nadra-dev/nadra/pkg/driver/internal/drivertest"
 	"github.com/nadra-dev/nadra/pkg/driver/offer"
+	"github.com/nadra-dev/nadra/test/drivertest"
 )
 
 func macvlanOn(master string) string {

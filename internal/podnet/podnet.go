@@ -3,7 +3,6 @@ package podnet
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -19,6 +18,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/cniexec"
+	"github.com/nadra-dev/nadra/pkg/inventory"
 )
 
 // defaultInterface is the name of the default network's interface unless its result has others.
@@ -67,18 +67,6 @@ func (p *Reader) open(path string) (*netlink.Handle, error) {
 	return h, nil
 }
 
-// dumpTries limits how often a list is read again that changes while it is read.
-const dumpTries = 10
-
-// Dump reads a list, and reads it again if it changed meanwhile.
-func Dump[T any](list func() ([]T, error)) ([]T, error) {
-	out, err := list()
-	for tries := 1; errors.Is(err, netlink.ErrDumpInterrupted) && tries < dumpTries; tries++ {
-		out, err = list()
-	}
-	return out, err
-}
-
 // Namespace describes a network namespace.
 type Namespace struct {
 	// Cookie identifies the namespace for as long as the node runs.
@@ -111,14 +99,14 @@ func (p *Reader) look(path string, withAddresses bool) (State, error) {
 		return out, err
 	}
 	out.ByIndex = map[int]Link{}
-	out.Links, err = Dump(func() ([]string, error) { return linkNames(socket, out.ByIndex) })
+	out.Links, err = inventory.Whole(func() ([]string, error) { return linkNames(socket, out.ByIndex) })
 	if err != nil {
 		return out, fmt.Errorf("listing the interfaces in %s: %w", path, err)
 	}
 	if !withAddresses {
 		return out, nil
 	}
-	out.Addresses, err = Dump(func() ([]Address, error) { return addresses(socket, out.ByIndex) })
+	out.Addresses, err = inventory.Whole(func() ([]Address, error) { return addresses(socket, out.ByIndex) })
 	if err != nil {
 		return out, fmt.Errorf("listing the addresses in %s: %w", path, err)
 	}

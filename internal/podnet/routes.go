@@ -12,6 +12,7 @@ import (
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
+	"github.com/nadra-dev/nadra/pkg/inventory"
 )
 
 // families maps the names of families in records to the kernel's numbers.
@@ -43,7 +44,7 @@ func (p *Reader) DefaultRoutes(path string) ([]checkpoint.Route, error) {
 }
 
 func listDefaultRoutes(h *netlink.Handle, family int) ([]netlink.Route, error) {
-	out, err := Dump(func() (out []netlink.Route, err error) {
+	out, err := inventory.Whole(func() (out []netlink.Route, err error) {
 		// Without a list of all routes, of which a pod may have any number.
 		err = h.RouteListFilteredIter(family, &netlink.Route{Table: unix.RT_TABLE_MAIN}, netlink.RT_FILTER_TABLE, func(r netlink.Route) bool {
 			if isDefault(r) {
@@ -119,7 +120,7 @@ func addRoute(h *netlink.Handle, r *netlink.Route) error {
 	if linkErr != nil {
 		return linkErr
 	}
-	addrs, addrErr := Dump(func() ([]netlink.Addr, error) { return h.AddrList(link, r.Family) })
+	addrs, addrErr := inventory.Whole(func() ([]netlink.Addr, error) { return h.AddrList(link, r.Family) })
 	if addrErr != nil || !slices.ContainsFunc(addrs, func(a netlink.Addr) bool { return a.Contains(r.Gw) }) {
 		return errors.Join(err, addrErr)
 	}
