@@ -52,6 +52,7 @@ func (o *options) flags() *flag.FlagSet {
 	fs.StringVar(&o.globalNamespaces, "global-namespaces", "default", "comma-separated namespaces whose networks all pods may use; the same as for nadra-node")
 	fs.StringVar(&o.defaultNetworks, "default-networks", "", "comma-separated networks, each as namespace/name, that pods get before the networks of their annotation: in all namespaces except --system-namespaces and those with a label nadra.dev/default-networks of their own; needs the webhook of manifests/components/default-networks")
 	fs.StringVar(&o.systemNamespaces, "system-namespaces", "kube-system,nadra", "comma-separated namespaces whose pods get no default networks; the controller's own is always one")
+	fs.StringVar(&o.DriverNamespace, "driver-namespace", "nadra", "namespace of nadra-node's DaemonSet: no pods of other namespaces count as drivers of their nodes")
 	fs.BoolVar(&o.Pools, "pools", true, "serve resource pools, for example of VFs: create classes for them and convert pods that need them; false leaves such pods to device plugins, and is the default with --beside-multus")
 	fs.BoolVar(&o.podInfo, "pod-info", true, "mount files with labels, annotations and huge pages at /etc/podnetinfo of pods that draw from a pool, like the network resources injector")
 	fs.BoolVar(&o.machines, "virtual-machines", true, "convert launcher pods of KubeVirt as any pod; false leaves them to Multus, as --beside-multus always does")

@@ -124,8 +124,8 @@ func slimPod(object any) (any, error) {
 		templates = translate.AllTemplates(&pod.Spec)
 		slim.Status = corev1.PodStatus{Reason: string(attacher), ExtendedResourceClaimStatus: pod.Status.ExtendedResourceClaimStatus}
 	}
-	if installation.DriverReady(pod) {
-		slim.Spec.Containers, slim.Spec.HostNetwork = []corev1.Container{{Name: installation.DriverContainer}}, true
+	if installation.DriverReady(pod, pod.Namespace) {
+		slim.OwnerReferences, slim.Spec.Containers = pod.OwnerReferences, []corev1.Container{{Name: installation.DriverContainer}}
 		slim.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 	}
 	for _, name := range templates {

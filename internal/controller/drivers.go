@@ -29,6 +29,8 @@ type drivers struct {
 	meters *metrics.Controller
 	// nodesWriter removes labels of nodes.
 	nodesWriter client.Writer
+	// namespace is that of the drivers.
+	namespace string
 	// labels is set if the label of a node says that it is nadra's; beside Multus it does not.
 	labels bool
 
@@ -72,7 +74,7 @@ func (n *nodeDrivers) grace() time.Duration {
 }
 
 func newDrivers(of podCache, meters *metrics.Controller, nodesWriter client.Writer, o Options) *drivers {
-	return &drivers{cache: of, meters: meters, nodesWriter: nodesWriter, labels: !o.BesideMultus, nodes: map[string]*nodeDrivers{}, at: map[types.UID]string{}}
+	return &drivers{cache: of, meters: meters, nodesWriter: nodesWriter, namespace: o.DriverNamespace, labels: !o.BesideMultus, nodes: map[string]*nodeDrivers{}, at: map[types.UID]string{}}
 }
 
 // setUp handles the events of nodes. migration hands on those of pods.

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nadra-dev/nadra/internal/installation"
@@ -24,6 +25,7 @@ func onNode(node string) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Spec
 func driverOn(node string, ready corev1.ConditionStatus) *corev1.Pod {
 	p := &corev1.Pod{}
 	p.Namespace, p.Name, p.UID = "nadra", "driver-"+node, types.UID("driver-"+node)
+	p.OwnerReferences = []metav1.OwnerReference{{Kind: "DaemonSet", Name: "nadra-node", Controller: ptr.To(true)}}
 	p.Spec.NodeName, p.Spec.Containers, p.Spec.HostNetwork = node, []corev1.Container{{Name: installation.DriverContainer}}, true
 	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}
 	return p
@@ -37,7 +39,7 @@ func TestNodesWithoutDriver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := newDrivers(podCache{}, meters, nil, Options{})
+	d := newDrivers(podCache{}, meters, nil, Options{DriverNamespace: "nadra"})
 	m := newMigration(cluster(), podCache{}, meters, d)
 	is := func(what string, want ...string) {
 		t.Helper()
@@ -60,6 +62,10 @@ func TestNodesWithoutDriver(t *testing.T) {
 	driver := slim(t, driverOn("a", corev1.ConditionTrue))
 	d.setNode("a", true, false)
 	is("a label and no driver", "a")
+	forged := driverOn("a", corev1.ConditionTrue)
+	forged.Namespace, forged.UID = "shop", "forged"
+	m.OnAdd(slim(t, forged), true)
+	is("a pod of a tenant that looks like a driver", "a")
 	m.OnAdd(driver, true)
 	d.setNode("other", false, false)
 	is("a driver that is ready")
@@ -102,7 +108,7 @@ func TestProfileOfADeadDriver(t *testing.T) {
 			objects = append(objects, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1alpha1.ProfileLabel: "p", "zone": "z"}}})
 		}
 		c := cluster(objects...)
-		d := newDrivers(podCache{}, meters, c, Options{})
+		d := newDrivers(podCache{}, meters, c, Options{DriverNamespace: "nadra"})
 		m := newMigration(cluster(), podCache{}, meters, d)
 		for _, o := range objects {
 			d.setNode(o.GetName(), true, true)

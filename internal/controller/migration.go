@@ -81,7 +81,7 @@ func (m *migration) count(object any) {
 	if pod, ok := object.(*corev1.Pod); ok {
 		owner := m.owner(pod)
 		m.set(pod.UID, owner)
-		m.drivers.setPod(pod, owner, installation.DriverReady(pod))
+		m.drivers.setPod(pod, owner, installation.DriverReady(pod, m.drivers.namespace))
 	}
 }
 

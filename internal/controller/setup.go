@@ -35,6 +35,8 @@ type Options struct {
 	Pools bool
 	// BesideMultus is set if the label of a node does not say that it is nadra's.
 	BesideMultus bool
+	// DriverNamespace is the namespace of the driver's DaemonSet.
+	DriverNamespace string
 	// TemplateGrace is how long an unused template stays.
 	TemplateGrace time.Duration
 }

@@ -11,6 +11,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/kubectl/pkg/util/podutils"
 
 	"github.com/nadra-dev/nadra/pkg/admission"
@@ -33,6 +34,7 @@ const besideFlag = "beside-multus"
 type Program struct {
 	Namespace, Name string
 	Args            []string
+	created         metav1.Time
 }
 
 // String returns namespace/name.
@@ -74,11 +76,12 @@ func ContainerArgs(spec *corev1.PodSpec, container string) ([]string, bool) {
 	return spec.Containers[i].Args, true
 }
 
-// DriverReady reports whether a pod runs the driver and is ready. The driver is on the host's network, which
-// tenants' pods may not be: one of them could name a container like the driver's.
-func DriverReady(pod *corev1.Pod) bool {
+// DriverReady reports whether a pod runs the driver, of a DaemonSet in a namespace, and is ready. A tenant's pod may have
+// everything that the driver's has, except for the namespace.
+func DriverReady(pod *corev1.Pod, namespace string) bool {
 	_, is := ContainerArgs(&pod.Spec, DriverContainer)
-	return is && pod.Spec.HostNetwork && podutils.IsPodReady(pod)
+	owner := metav1.GetControllerOf(pod)
+	return is && pod.Namespace == namespace && owner != nil && owner.Kind == "DaemonSet" && podutils.IsPodReady(pod)
 }
 
 // Settings are the programs of an installation. Each is nil if it is missing.
@@ -100,16 +103,22 @@ func Of(daemonSets []appsv1.DaemonSet, deployments []appsv1.Deployment) Settings
 
 // addDaemonSet sets the driver if a DaemonSet runs it.
 func (s *Settings) addDaemonSet(d *appsv1.DaemonSet) {
-	if args, found := ContainerArgs(&d.Spec.Template.Spec, DriverContainer); found {
-		s.Driver = &Program{Namespace: d.Namespace, Name: d.Name, Args: args}
-	}
+	s.Driver = older(s.Driver, &d.ObjectMeta, &d.Spec.Template.Spec, DriverContainer)
 }
 
 // addDeployment sets the controller if a Deployment runs it.
 func (s *Settings) addDeployment(d *appsv1.Deployment) {
-	if args, found := ContainerArgs(&d.Spec.Template.Spec, ControllerContainer); found {
-		s.Controller = &Program{Namespace: d.Namespace, Name: d.Name, Args: args}
+	s.Controller = older(s.Controller, &d.ObjectMeta, &d.Spec.Template.Spec, ControllerContainer)
+}
+
+// older returns the program of a workload if that has the container and is older than the one before. A tenant may have
+// a workload with such a container, too, and cannot make it older.
+func older(before *Program, workload *metav1.ObjectMeta, spec *corev1.PodSpec, container string) *Program {
+	args, found := ContainerArgs(spec, container)
+	if !found || before != nil && !workload.CreationTimestamp.Before(&before.created) {
+		return before
 	}
+	return &Program{Namespace: workload.Namespace, Name: workload.Name, Args: args, created: workload.CreationTimestamp}
 }
 
 // Complete reports whether both programs are installed.

@@ -22,6 +22,9 @@ import (
 // confInterval is the time between two checks for Multus' configuration.
 const confInterval = 100 * time.Millisecond
 
+// maxConf limits the bytes of a configuration. Real ones have some KB.
+const maxConf = 1 << 20
+
 // ConfDirs are the directories of configurations. The caller ensures that Multus has no attachment on
 // the node, and that its daemon is gone.
 type ConfDirs struct {
@@ -136,7 +139,7 @@ func (d ConfDirs) list() (multus, others []string, err error) {
 	}
 	multus, others = []string{}, []string{}
 	for _, name := range all {
-		content, err := os.ReadFile(filepath.Join(d.Conf, name))
+		content, err := atomicfile.Read(filepath.Join(d.Conf, name), maxConf)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -169,7 +172,7 @@ func names(dir string) ([]string, error) {
 // moveConf moves a file, also to another file system. The new file is complete before the old
 // one is removed; a power cut in between leaves both.
 func moveConf(from, to string) error {
-	content, err := os.ReadFile(from)
+	content, err := atomicfile.Read(from, maxConf)
 	if err != nil {
 		return err
 	}
@@ -180,7 +183,7 @@ func moveConf(from, to string) error {
 	if err := atomicfile.MkdirAll(filepath.Dir(to), 0o700); err != nil {
 		return err
 	}
-	if old, err := os.ReadFile(to); err != nil || !bytes.Equal(old, content) {
+	if old, err := atomicfile.Read(to, maxConf); err != nil || !bytes.Equal(old, content) {
 		if err := atomicfile.Write(to, content, info.Mode().Perm()); err != nil { // runtimes do not read its temporary name
 			return err
 		}

@@ -207,3 +207,17 @@ func TestWithoutMultus(t *testing.T) {
 		t.Errorf("without the directory: %t, %v", got, err)
 	}
 }
+
+// TestHugeConfiguration checks that a configuration of any size is refused by its size, not read into the memory.
+func TestHugeConfiguration(t *testing.T) {
+	d := dirs(t, map[string]string{"00-multus.conf": shim, "10-flannel.conflist": flannel})
+	if err := os.Truncate(filepath.Join(d.Conf, "00-multus.conf"), 1<<40); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Take(); err == nil || !strings.Contains(err.Error(), "00-multus.conf") {
+		t.Errorf("taking it away: %v", err)
+	}
+	if err := moveConf(filepath.Join(d.Conf, "00-multus.conf"), filepath.Join(d.Kept, "x.conf")); err == nil {
+		t.Error("it was moved")
+	}
+}

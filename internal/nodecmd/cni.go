@@ -67,12 +67,9 @@ func (l *inspection) configurations() {
 // configuration reads a CNI configuration.
 func (l *inspection) configuration(path string) probe.ConfFile {
 	name := filepath.Base(path)
-	content, err := l.read(path)
-	switch {
-	case err != nil:
+	content, err := l.read(path, maxConf)
+	if err != nil {
 		return probe.ConfFile{File: name, Error: err.Error()}
-	case len(content) > maxConf:
-		return probe.ConfFile{File: name, Error: "the file is too large for a configuration"}
 	}
 	return probe.ParseConf(name, content)
 }

@@ -13,10 +13,15 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nadra-dev/nadra/internal/atomicfile"
 )
 
 // lockFile is the file in a network's directory that host-local locks.
 const lockFile = "lock"
+
+// maxLease limits the bytes of an address' file.
+const maxLease = 4 << 10
 
 // readLeases reads host-local's addresses: each network's directory has a file for each
 // address, with the sandbox ID and the interface in a line each.
@@ -69,7 +74,7 @@ func readLease(path string) (id, ifName string, written time.Time, err error) {
 	if err != nil {
 		return "", "", written, err
 	}
-	content, err := os.ReadFile(path)
+	content, err := atomicfile.Read(path, maxLease)
 	if err != nil {
 		return "", "", written, err
 	}

@@ -231,3 +231,24 @@ func prefix(t *testing.T, s string) *net.IPNet {
 	must(t, err)
 	return n
 }
+
+// TestHugeFiles checks that an environment, an address' file and a configuration of any size are refused by their size:
+// tenants write the first.
+func TestHugeFiles(t *testing.T) {
+	root := tree(t, map[string]string{"proc/7/environ": "PCIDEVICE_X=1\x00", "lease": "id\nnet1", "net.d/10-x.conf": `{"type":"bridge"}`})
+	for _, name := range []string{"proc/7/environ", "lease", "net.d/10-x.conf"} {
+		if err := os.Truncate(filepath.Join(root, name), 1<<40); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := environment(filepath.Join(root, "proc/7")); err == nil || got != nil {
+		t.Errorf("an environment: %v, %v", got, err)
+	}
+	if id, _, _, err := readLease(filepath.Join(root, "lease")); err == nil || id != "" {
+		t.Errorf("a lease: %.20q, %v", id, err)
+	}
+	l := inspection{host: host{root: root}}
+	if got := l.configuration("/net.d/10-x.conf"); got.Error == "" {
+		t.Errorf("a configuration: %+v", got)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/nadra-dev/nadra/internal/atomicfile"
 	"github.com/nadra-dev/nadra/internal/probe"
 	"github.com/nadra-dev/nadra/pkg/inventory"
 )
@@ -49,25 +50,28 @@ func Probe(ctx context.Context, o ProbeOptions) *probe.Report {
 	return l.report
 }
 
-// read reads a file of the host.
-func (l *inspection) read(path string) ([]byte, error) {
+// read reads a file of the host that has at most limit bytes.
+func (l *inspection) read(path string, limit int) ([]byte, error) {
 	inside, err := l.inside(path)
 	if err != nil {
 		return nil, err
 	}
-	return os.ReadFile(inside)
+	return atomicfile.Read(inside, limit)
 }
 
 // text reads a file of the host with one line.
 func (l *inspection) text(path string) string {
-	content, err := l.read(path)
+	content, err := l.read(path, maxConf)
 	l.failed("reading "+path, err)
 	return strings.TrimSpace(string(content))
 }
 
+// maxMounts limits the bytes of the host's mounts, of which each pod has some.
+const maxMounts = 64 << 20
+
 // cdi inspects the directories of CDI specs.
 func (l *inspection) cdi() {
-	mounts, err := l.read("/proc/1/mountinfo")
+	mounts, err := l.read("/proc/1/mountinfo", maxMounts)
 	l.failed("reading the host's mounts", err)
 	for _, dir := range l.CDIDirs {
 		_, found := l.list(dir)

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/nadra-dev/nadra/internal/atomicfile"
 	"github.com/nadra-dev/nadra/internal/probe"
 )
 
@@ -113,10 +114,14 @@ func namespaceOf(dir string) string {
 	return link
 }
 
+// maxEnvironment limits the bytes of an environment. A program can only be started with less, but may name
+// terabytes of its own memory as its environment later (prctl, PR_SET_MM_MAP).
+const maxEnvironment = 8 << 20
+
 // environment returns the variables of a process that may be reported. A process that has
 // ended has none.
 func environment(dir string) (map[string]string, error) {
-	content, err := os.ReadFile(filepath.Join(dir, "environ"))
+	content, err := atomicfile.Read(filepath.Join(dir, "environ"), maxEnvironment)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ESRCH):
 		return nil, nil

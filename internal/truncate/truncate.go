@@ -36,6 +36,22 @@ func Error(err error, limit int) error {
 	return &short{err, Text(err.Error(), limit)}
 }
 
+// Buffer keeps the first Limit bytes that are written to it. It accepts the rest, too: a process whose output
+// nobody reads waits or dies.
+type Buffer struct {
+	Limit int
+	Kept  []byte
+	// Cut reports whether more was written than Kept has.
+	Cut bool
+}
+
+// Write implements io.Writer.
+func (b *Buffer) Write(p []byte) (int, error) {
+	fits := min(len(p), b.Limit-len(b.Kept))
+	b.Kept, b.Cut = append(b.Kept, p[:fits]...), b.Cut || fits < len(p)
+	return len(p), nil
+}
+
 // short is an error with a shorter text than the one that it wraps.
 type short struct {
 	err  error

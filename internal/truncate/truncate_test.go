@@ -16,3 +16,17 @@ func TestList(t *testing.T) {
 		t.Errorf("the list is now %q", items)
 	}
 }
+
+func TestBuffer(t *testing.T) {
+	b := Buffer{Limit: 5}
+	for _, text := range []string{"abc", "", "de"} {
+		if n, err := b.Write([]byte(text)); n != len(text) || err != nil || b.Cut {
+			t.Fatalf("%q: %d, %v, cut %t", text, n, err, b.Cut)
+		}
+	}
+	for range 2 {
+		if n, err := b.Write([]byte("fgh")); n != 3 || err != nil || !b.Cut || string(b.Kept) != "abcde" {
+			t.Errorf("%d, %v, cut %t, %q", n, err, b.Cut, b.Kept)
+		}
+	}
+}

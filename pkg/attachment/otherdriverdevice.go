@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -27,6 +28,8 @@ type OtherDriverDevice struct {
 	// driver published them when the claim was prepared. At least one of them is needed.
 	ID        string `json:"id,omitempty"`
 	Interface string `json:"interface,omitempty"`
+	// PCIAddress is the address of the device, if it is a PCI function.
+	PCIAddress string `json:"pciAddress,omitempty"`
 	// InPod is the name of the interface in the pod if the driver had reported it in the claim by then.
 	InPod string `json:"inPod,omitempty"`
 	// Claim is the name of the ResourceClaim. Driver, Pool, Device and ShareID are from the allocation.
@@ -37,6 +40,8 @@ type OtherDriverDevice struct {
 	ShareID string `json:"shareID,omitempty"`
 	// Alone is set by OnDevice if the network takes the device for itself.
 	Alone bool `json:"-"`
+	// AdminAccess is true if the claim does not allocate the device to the pod: another pod may have it.
+	AdminAccess bool `json:"-"`
 }
 
 // movers are the drivers that always move their devices into pods.
@@ -54,6 +59,9 @@ func (d OtherDriverDevice) String() string {
 // attributePCIBusID is the standard attribute of PCI functions (KEP-4381).
 const attributePCIBusID = "resource.kubernetes.io/pciBusID"
 
+// pciAddress matches the address of a PCI function, as the kernel writes it.
+var pciAddress = regexp.MustCompile(`^[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`)
+
 // interfaceAttributes are the names of attributes, in any driver's domain, that have the interface's name: DRANET
 // has dra.net/ifName.
 var interfaceAttributes = []string{"ifName", "interfaceName"}
@@ -64,6 +72,11 @@ var interfaceAttributes = []string{"ifName", "interfaceName"}
 func (d OtherDriverDevice) Published(attributes map[resourceapi.QualifiedName]resourceapi.DeviceAttribute) (OtherDriverDevice, error) {
 	text := func(name resourceapi.QualifiedName) string { return ptr.Deref(attributes[name].StringValue, "") }
 	d.ResourceName, d.ID = text(AttributeResourceName), cmp.Or(text(AttributeDeviceID), text(attributePCIBusID))
+	for _, address := range []string{d.ID, text(attributePCIBusID)} {
+		if pciAddress.MatchString(address) {
+			d.PCIAddress = address
+		}
+	}
 	names := map[bool][]string{} // by whether the domain is the driver's own
 	for name := range attributes {
 		if slices.Contains(interfaceAttributes, path.Base(string(name))) && text(name) != "" && isInterface(text(name)) {
@@ -193,10 +206,14 @@ func (a Attachment) withKey(key, value string) (Attachment, error) {
 // AssignOtherDevices assigns a device of its pool to each network, and returns the devices in the
 // order of the networks. As Multus does, it takes the devices of a pool in the order of their IDs.
 // Unlike Multus, it returns an error unless each network gets exactly one device and no device of
-// its pool is left.
+// its pool is left. It takes no device to which the pod has administrative access only.
 func AssignOtherDevices(networks []Network, devices []OtherDriverDevice) ([]OtherDriverDevice, error) {
-	byPool := map[string][]OtherDriverDevice{}
+	byPool, administered := map[string][]OtherDriverDevice{}, map[string]OtherDriverDevice{}
 	for _, d := range devices {
+		if d.AdminAccess {
+			administered[d.ResourceName] = d
+			continue
+		}
 		byPool[d.ResourceName] = append(byPool[d.ResourceName], d)
 	}
 	users := map[string][]string{}
@@ -205,6 +222,10 @@ func AssignOtherDevices(networks []Network, devices []OtherDriverDevice) ([]Othe
 	}
 	for _, n := range networks {
 		pool := n.ResourceName
+		if d, found := administered[pool]; found && len(byPool[pool]) < len(users[pool]) {
+			return nil, reason.Errorf(reason.DeviceMismatch, "%s from resource pool %s, and a claim of the pod has adminAccess to %s, which does not allocate it: another pod may have it: remove adminAccess from the request",
+				drawn(users[pool]), pool, d)
+		}
 		if err := enough(pool, users[pool], byPool[pool]); err != nil {
 			return nil, err
 		}

@@ -16,6 +16,8 @@ func TestAssignOtherDevices(t *testing.T) {
 	}
 	share := device("x/vf", "1")
 	share.ShareID = "share-1"
+	admin := device("x/vf", "7")
+	admin.AdminAccess = true
 	left, right, other := network("left", "x/vf"), network("right", "x/vf"), network("other", "x/sf")
 	for _, tc := range []struct {
 		name     string
@@ -33,6 +35,9 @@ func TestAssignOtherDevices(t *testing.T) {
 		{"used by another network", []Network{left, right}, []OtherDriverDevice{device("x/vf", "1")}, nil, "networks a/left, a/right … only 1 (device dev-1 of driver sriov.example.com, by ResourceClaim claim) … 2 devices"},
 		{"ambiguous", []Network{left}, []OtherDriverDevice{device("x/vf", "1"), device("x/vf", "2")}, nil, "network a/left … pool x/vf … 1 (device dev-1 … and 2 (device dev-2 … ambiguous"},
 		{"a share", []Network{left}, []OtherDriverDevice{share}, nil, "pool x/vf: … share (share-1) of device 1 … whole"},
+		{"beside one for administration", []Network{left}, []OtherDriverDevice{admin, device("x/vf", "8")}, []string{"8"}, ""},
+		{"for administration only", []Network{left}, []OtherDriverDevice{admin}, nil, "network a/left … pool x/vf … adminAccess to 7 (device dev-7"},
+		{"one of two for administration only", []Network{left, right}, []OtherDriverDevice{admin, device("x/vf", "8")}, nil, "networks a/left, a/right … adminAccess to 7"},
 		{"allocated twice", []Network{left, right}, []OtherDriverDevice{device("x/vf", "1"), device("x/vf", "1")}, nil, "pool x/vf: device 1 (device dev-1 … twice"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -32,8 +32,10 @@ const (
 	// endWait is the time that a plugin has after SIGTERM to release a lock or an
 	// address before it is killed.
 	endWait = time.Second
-	// maxOutput limits the part of a plugin's output in an error.
-	maxOutput = 1024
+	// maxStdout and maxStderr limit the bytes that are kept of a plugin's output. A result has some KB.
+	maxStdout, maxStderr = 1 << 20, 64 << 10
+	// maxQuoted limits the part of a plugin's output in an error.
+	maxQuoted = 1024
 )
 
 // hostExec starts plugins for libcni (invoke.Exec).
@@ -61,13 +63,14 @@ const keptPath = "/proc/self/fd/3"
 // the plugin's process group, and SIGKILL soon after. The error is the plugin's own, with
 // its CNI code, if the plugin returned one, and otherwise has the plugin's output. libcni
 // adds the plugin's name.
+//
+// ExecPlugin lets a plugin print without end, but keeps the beginning only, and refuses a result that is longer.
 func (e *hostExec) ExecPlugin(ctx context.Context, path string, stdin []byte, environ []string) ([]byte, error) {
-	var stdout, stderr bytes.Buffer
 	start := time.Now()
 	environ = e.withPath(filepath.Base(path), stdin, environ)
-	err := e.run(ctx, path, stdin, environ, &stdout, &stderr)
+	stdout, stderr, err := e.run(ctx, path, stdin, environ)
 	for errors.Is(err, syscall.ETXTBSY) && time.Since(start) < busyLimit && pause(ctx, busyRetry) {
-		err = e.run(ctx, path, stdin, environ, &stdout, &stderr)
+		stdout, stderr, err = e.run(ctx, path, stdin, environ)
 	}
 	if e.ran != nil {
 		e.ran(filepath.Base(path), verbOf(environ), time.Since(start))
@@ -75,20 +78,23 @@ func (e *hostExec) ExecPlugin(ctx context.Context, path string, stdin []byte, en
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return nil, &noAnswer{fmt.Errorf("ended after %s: %w%s",
-			time.Since(start).Round(time.Millisecond), causeOf(ctx), quoted("stderr", stderr.Bytes()))}
+			time.Since(start).Round(time.Millisecond), causeOf(ctx), quoted("stderr", stderr.Kept))}
 	case err != nil:
-		err = pluginError(err, stdout.Bytes(), stderr.Bytes())
+		err = pluginError(err, stdout.Kept, stderr.Kept)
 		if e.gone && nothingLeft(filepath.Base(path), err) {
 			return nil, nil
 		}
 		return nil, err
 	}
 	// The result is used for ADD only.
-	if verbOf(environ) == "ADD" && !json.Valid(stdout.Bytes()) {
-		return nil, &noAnswer{fmt.Errorf("it succeeded but its result is not JSON%s%s",
-			quoted("stdout", stdout.Bytes()), quoted("stderr", stderr.Bytes()))}
+	if verbOf(environ) == "ADD" && (stdout.Cut || !json.Valid(stdout.Kept)) {
+		what := "is not JSON"
+		if stdout.Cut {
+			what = fmt.Sprintf("has more than %d bytes", maxStdout)
+		}
+		return nil, &noAnswer{fmt.Errorf("it succeeded but its result %s%s%s", what, quoted("stdout", stdout.Kept), quoted("stderr", stderr.Kept))}
 	}
-	return stdout.Bytes(), nil
+	return stdout.Kept, nil
 }
 
 // causeOf returns why a context has ended. An expired time limit has the code
@@ -111,9 +117,8 @@ func verbOf(environ []string) string {
 }
 
 // run starts a plugin and waits for it, as ExecPlugin does, without a retry.
-func (e *hostExec) run(ctx context.Context, path string, stdin []byte, environ []string, stdout, stderr *bytes.Buffer) error {
-	stdout.Reset()
-	stderr.Reset()
+func (e *hostExec) run(ctx context.Context, path string, stdin []byte, environ []string) (stdout, stderr *truncate.Buffer, err error) {
+	stdout, stderr = &truncate.Buffer{Limit: maxStdout}, &truncate.Buffer{Limit: maxStderr}
 	c := exec.Command(path)
 	c.Dir = "/"
 	c.Env = environ
@@ -130,16 +135,16 @@ func (e *hostExec) run(ctx context.Context, path string, stdin []byte, environ [
 	}
 	c.WaitDelay = pipeWait
 	if err := c.Start(); err != nil {
-		return err
+		return stdout, stderr, err
 	}
 	ended := endWith(ctx, c)
-	err := c.Wait()
+	err = c.Wait()
 	ended()
 	leftBehind.collect(c.Process.Pid, ctx.Err() != nil)
 	if errors.Is(err, exec.ErrWaitDelay) && ctx.Err() == nil {
-		return nil // the plugin succeeded and left a daemon that keeps the pipe open
+		err = nil // the plugin succeeded and left a daemon that keeps the pipe open
 	}
-	return err
+	return stdout, stderr, err
 }
 
 // endWith ends a plugin when ctx does. The caller calls the returned function when the
@@ -182,7 +187,7 @@ func quoted(name string, out []byte) string {
 	if s == "" {
 		return ""
 	}
-	return fmt.Sprintf(", %s: %q", name, truncate.Text(s, maxOutput))
+	return fmt.Sprintf(", %s: %q", name, truncate.Text(s, maxQuoted))
 }
 
 // pause waits, and reports whether ctx has not ended.

@@ -105,11 +105,9 @@ func copyImage(from, images string) (digest string, err error) {
 	p, err := programsOf(root.FS())
 	switch {
 	case err != nil:
-		return "", err
+		return "", fmt.Errorf("%s: %w", from, err)
 	case len(p.names) == 0:
 		return "", fmt.Errorf("%s has no executable file: name the image's directory with plugins as subPath of the mount, which containerd before 2.2 and CRI-O before 1.33 ignore", from)
-	case len(p.names) > maxPrograms || p.bytes > maxProgramBytes:
-		return "", fmt.Errorf("%s has %d executable files of %d MiB, more than %d or %d MiB: name a directory with plugins only as subPath of the mount", from, len(p.names), p.bytes>>20, maxPrograms, maxProgramBytes>>20)
 	}
 	if has, err := programsOf(os.DirFS(filepath.Join(images, p.digest))); err == nil && has.digest == p.digest {
 		return p.digest, nil
@@ -155,6 +153,7 @@ type programs struct {
 }
 
 // programsOf returns the executable files in a directory. It leaves out links that lead out of the directory or nowhere.
+// It refuses a file that exceeds a limit before it reads the file: a sparse one may have exabytes.
 func programsOf(dir fs.FS) (out programs, err error) {
 	entries, err := fs.ReadDir(dir, ".")
 	if err != nil {
@@ -168,6 +167,9 @@ func programsOf(dir fs.FS) (out programs, err error) {
 		}
 		if err != nil || !isProgram(info) {
 			continue
+		}
+		if len(out.names) == maxPrograms || info.Size() > maxProgramBytes-out.bytes {
+			return out, fmt.Errorf("it has more than %d executable files, or of more than %d MiB: name a directory with plugins only as subPath of the mount", maxPrograms, maxProgramBytes>>20)
 		}
 		file, err := dir.Open(e.Name())
 		if err != nil {

@@ -41,6 +41,9 @@ func TestBinDirs(t *testing.T) {
 	}
 }
 
+// hugeFile is the size of a sparse file that nothing can read in the time of a test.
+const hugeFile = 1 << 42
+
 // volumes are image volumes in a directory, and the state directory of a host's root.
 type volumes struct{ dir, root, images string }
 
@@ -199,8 +202,15 @@ func TestCopyRefuses(t *testing.T) {
 		many[fmt.Sprint("plugin-", i)] = "plugin"
 	}
 	v.put(t, "many", many)
-	if _, err := v.copy("many"); err == nil || !strings.Contains(err.Error(), "201 executable files") || v.copies("many") != 0 {
+	if _, err := v.copy("many"); err == nil || !strings.Contains(err.Error(), "more than 200 executable files") || v.copies("many") != 0 {
 		t.Errorf("too many plugins: %v", err)
+	}
+	v.put(t, "sparse", map[string]string{"plugin": "plugin"})
+	if err := os.Truncate(filepath.Join(v.dir, "sparse", "plugin"), hugeFile); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := v.copy("sparse"); err == nil || !strings.Contains(err.Error(), "1024 MiB") || v.copies("sparse") != 0 {
+		t.Errorf("a huge plugin: %v", err)
 	}
 	v.put(t, "reference", map[string]string{"macvlan": "plugin"})
 	v.refusesOn(t, unix.MS_NOEXEC, "size=128m", "noexec")
@@ -293,5 +303,18 @@ func TestDigestIsRemembered(t *testing.T) {
 	}
 	if second := write("two"); second == first || second == "remembered" {
 		t.Errorf("a new file of the same size has %s", second)
+	}
+}
+
+// TestUsedLeavesOutHugePlugins checks that an ADD does not read a plugin of terabytes for its digest.
+func TestUsedLeavesOutHugePlugins(t *testing.T) {
+	w := newWorld(t)
+	w.plugin(t, "p", "cat >/dev/null; echo '"+result+"'; exit 0")
+	if err := os.Truncate(filepath.Join(w.bin, "p"), hugeFile); err != nil {
+		t.Fatal(err)
+	}
+	added, err := w.Add(t.Context(), sandbox, conflist("p"), nil)
+	if err != nil || len(added.Plugins) != 0 {
+		t.Errorf("%q, %v", added.Plugins, err)
 	}
 }

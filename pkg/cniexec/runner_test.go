@@ -535,3 +535,31 @@ func TestPluginsDoNotGetTheHostsNamespace(t *testing.T) {
 		t.Errorf("plugins (-want +got):\n%s", diff)
 	}
 }
+
+// TestOutputWithoutEnd checks that a plugin may print more than is kept, and ends by itself: a result that is cut is
+// refused, and what nobody reads is not.
+func TestOutputWithoutEnd(t *testing.T) {
+	w := newWorld(t)
+	fill := fmt.Sprintf("head -c %d /dev/zero | tr '\\0' ' '", 4*maxStdout)
+	w.plugin(t, "p", `cat >/dev/null
+case $CNI_COMMAND in
+ADD) echo '`+result+`'; `+fill+` ;;
+DEL) `+fill+`; `+fill+` >&2 ;;
+esac
+echo "$CNI_COMMAND has ended" >>$DIR/log`)
+	w.plugin(t, "fails", `cat >/dev/null; head -c `+fmt.Sprint(4*maxStdout)+` /dev/zero | tr '\0' x | tee /dev/stderr; exit 1`)
+	_, err := w.Add(t.Context(), sandbox, conflist("p"), nil)
+	if err == nil || !Transient(err) || len(err.Error()) > 4*maxQuoted {
+		t.Errorf("a long result: %.200v", err)
+	}
+	if err := w.Del(t.Context(), sandbox, conflist("p"), nil); err != nil {
+		t.Errorf("a long answer to DEL: %.200v", err)
+	}
+	if diff := cmp.Diff([]string{"ADD has ended", "DEL has ended"}, w.log(t)); diff != "" {
+		t.Errorf("the plugin (-want +got):\n%s", diff)
+	}
+	stdout, stderr, err := w.exec.run(t.Context(), filepath.Join(w.bin, "fails"), nil, nil)
+	if err == nil || len(stdout.Kept) != maxStdout || len(stderr.Kept) != maxStderr || !stdout.Cut || !stderr.Cut {
+		t.Errorf("kept %d and %d bytes, %v", len(stdout.Kept), len(stderr.Kept), err)
+	}
+}

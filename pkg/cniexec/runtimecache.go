@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/nadra-dev/nadra/internal/atomicfile"
 )
 
 // RuntimeEntry returns what a container runtime's cache of libcni has of a sandbox's default network,
@@ -78,7 +80,7 @@ func (o otherCaches) ForgetDefaultRoutes(sandboxID string) error {
 // same length, padded with spaces: for the runtime, a temporary file beside it would be
 // another attachment.
 func forgetDefaultRoutes(path string) error {
-	before, err := os.ReadFile(path)
+	before, err := atomicfile.Read(path, maxCacheFile)
 	if err != nil {
 		return err
 	}

@@ -118,6 +118,13 @@ func TestForgetDefaultRoutesWithoutAResult(t *testing.T) {
 	if err := w.ForgetDefaultRoutes("bb"); err == nil || !strings.Contains(err.Error(), "blue-bb-eth0") {
 		t.Errorf("a damaged result: %v", err)
 	}
+	long := `{"result":{"routes":[{"dst":"0.0.0.0/0"}]}}` + strings.Repeat(" ", maxCacheFile)
+	if err := os.WriteFile(filepath.Join(w.dir, "host", "results", "blue-cc-eth0"), []byte(long), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.ForgetDefaultRoutes("cc"); err == nil || !strings.Contains(err.Error(), "blue-cc-eth0") {
+		t.Errorf("a huge result: %v", err)
+	}
 }
 
 func read(t *testing.T, path string) string {

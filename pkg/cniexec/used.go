@@ -2,6 +2,7 @@ package cniexec
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -27,11 +28,14 @@ type fileTimes struct {
 }
 
 // digestOf returns the digest of a file, as it was computed if the file is the same one, of that size and time: a plugin
-// may have tens of megabytes.
+// may have tens of megabytes. It refuses a file that no image may have.
 func (r *Runner) digestOf(path string) (string, error) {
 	var s unix.Stat_t
 	if err := unix.Stat(path, &s); err != nil {
 		return "", err
+	}
+	if s.Size > maxProgramBytes {
+		return "", fmt.Errorf("%s has more than %d MiB", path, maxProgramBytes>>20)
 	}
 	now := fileTimes{s.Dev, s.Ino, s.Size, s.Mtim, s.Ctim}
 	if k, known := r.digests.Load(path); known && k.(digested).file == now {

@@ -58,7 +58,7 @@ func (p *planner) findOtherDevices(ctx context.Context, requests []request) erro
 	return nil
 }
 
-// otherDevicesOf reads the devices of other drivers that were allocated for a pod.
+// otherDevicesOf reads the devices of other drivers that were allocated for a pod, also for administration only.
 func (p *planner) otherDevicesOf(ctx context.Context, ref attachment.PodRef, others publishedDevices) ([]attachment.OtherDriverDevice, error) {
 	pod, err := p.clients.Kube.CoreV1().Pods(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
 	if err != nil {
@@ -85,9 +85,16 @@ func (p *planner) otherDevicesOf(ctx context.Context, ref attachment.PodRef, oth
 				return nil, err
 			}
 			resourceName, id := publish.CNIDevice(device)
-			if resourceName != "" && id != "" {
-				out = append(out, attachment.OtherDriverDevice{ResourceName: resourceName, ID: id, Claim: name, Driver: r.Driver, Pool: r.Pool, Device: r.Device, ShareID: string(ptr.Deref(r.ShareID, ""))})
+			if resourceName == "" || id == "" {
+				continue
 			}
+			other := attachment.OtherDriverDevice{
+				Claim: name, Driver: r.Driver, Pool: r.Pool, Device: r.Device, ShareID: string(ptr.Deref(r.ShareID, "")), AdminAccess: ptr.Deref(r.AdminAccess, false),
+			}
+			if other, err = other.Published(device.Attributes); err != nil {
+				return nil, err
+			}
+			out = append(out, other)
 		}
 	}
 	return out, nil

@@ -416,3 +416,49 @@ func TestDeviceOfPoolGoesToOnePod(t *testing.T) {
 		t.Errorf("two pods with one device: %v and %v, want that one is refused", first, second)
 	}
 }
+
+// TestAdminAccessIsNoDevice checks that a network takes no device of another driver that its pod only administers.
+func TestAdminAccessIsNoDevice(t *testing.T) {
+	own, admin := claim("c", "vf"), otherDriversClaim("named", "dev-7")
+	admin.Status.Allocation.Devices.Results[0].AdminAccess = ptr.To(true)
+	kube := fake.NewClientset(webWithClaims(), own, admin, otherDriversClaim("made-x"), drivertest.OtherDriversSlice("7"))
+	d := newDriverWith(t, setup{clients: func(c *Clients) { c.Kube = kube }}, drawing("example.com/vf", nad("vf", drivertest.VFConf)))
+	drivertest.WantReason(t, prepare(t, d, own)["c-uid"].Err, reason.DeviceMismatch, "default/vf", "dev-7", "adminAccess")
+	drivertest.Same(t, "recorded", 0, len(d.store.ForClaim("c-uid")))
+}
+
+// TestDeviceInfoOfAnotherDriver checks what network-status gets of the device of another driver on which a network runs,
+// by deviceFrom or by a pool, if no plugin describes it.
+func TestDeviceInfoOfAnotherDriver(t *testing.T) {
+	const address = "0000:3b:02.1"
+	info := `{"type":"pci","version":"1.1.0","pci":{"pci-address":"` + address + `"}}`
+	slice := drivertest.OtherDriversSlice(address, "7")
+	slice.Spec.Devices = append(slice.Spec.Devices, resourceapi.Device{Name: "link", Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{
+		"ifName": {StringValue: ptr.To("eth7")}, "resource.kubernetes.io/pciBusID": {StringValue: ptr.To(address)},
+	}})
+	for name, tt := range map[string]struct {
+		own     *resourceapi.ResourceClaim
+		plugins string // the device information of the plugins
+		want    string
+	}{
+		"by deviceFrom":               {claimOn("c", "sriov@dev-"+address), "", info},
+		"by the bus ID":               {claimOn("c", "lan@link"), "", info},
+		"of a pool":                   {claim("c", "vf"), "", info},
+		"a plugin describes it":       {claimOn("c", "sriov@dev-"+address), `{"type":"memif"}`, `{"type":"memif"}`},
+		"a device without a function": {claimOn("c", "sriov@dev-7"), "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kube := fake.NewClientset(webWithClaims(), tt.own, otherDriversClaim("named", "dev-"+address), otherDriversClaim("made-x"), slice)
+			d := newDriverWith(t, setup{clients: func(c *Clients) { c.Kube = kube }},
+				nad("sriov", drivertest.VFConf), nad("lan", `{"cniVersion":"1.0.0","type":"macvlan"}`), drawing("example.com/vf", nad("vf", drivertest.VFConf)))
+			if err := prepare(t, d, tt.own)["c-uid"].Err; err != nil {
+				t.Fatal(err)
+			}
+			kernelOf(d).Info = json.RawMessage(tt.plugins)
+			if err := attachOnce(t, d, drivertest.SandboxNo(1)); err != nil {
+				t.Fatal(err)
+			}
+			drivertest.Same(t, "device-info", tt.want, string(d.store.ForClaim("c-uid")[0].DeviceInfo))
+		})
+	}
+}

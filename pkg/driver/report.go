@@ -74,7 +74,7 @@ func (r *reporter) attached(sandbox attachment.Sandbox, missing func(checkpoint.
 			return
 		}
 		if len(added) > 0 {
-			r.events.Pod(sandbox.Pod, corev1.EventTypeNormal, reason.EventAddedInterface, strings.Join(added, "; "))
+			r.events.Pod(sandbox.Pod, corev1.EventTypeNormal, reason.EventAddedInterface, addedMessages(added))
 		}
 		if len(unclaimed) > 0 {
 			r.attachedWithoutClaim(sandbox.Pod, unclaimed, ". "+reason.WithoutClaim)
@@ -110,6 +110,15 @@ func (r *reporter) editFailed(pod attachment.PodRef, removing bool, err error) {
 		event = reason.EventFailedRemovingInterface
 	}
 	r.events.Pod(pod, corev1.EventTypeWarning, event, err.Error())
+}
+
+// addedMessages joins the texts of networks. It leaves out whole ones, and counts them, if an event has no room for all.
+func addedMessages(added []string) string {
+	text := strings.Join(added, "; ")
+	for most := len(added) - 1; len(text) > events.MaxMessage && most > 0; most-- {
+		text = strings.Join(truncate.List(added, most), "; ")
+	}
+	return text
 }
 
 // addedMessage returns the text of a network in an AddedInterface event, which is Multus'.

@@ -2,6 +2,7 @@ package driver
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -53,6 +54,21 @@ func TestManyNetworksAreOneEvent(t *testing.T) {
 		}
 		if onNode != tt.onNode || onNetwork != tt.onNetwork {
 			t.Errorf("%s: %d events on the Node and %d on networks, want %d and %d", name, onNode, onNetwork, tt.onNode, tt.onNetwork)
+		}
+	}
+}
+
+// TestAddedMessages checks that an event lists as many networks as it has room for, each whole, and counts the others.
+func TestAddedMessages(t *testing.T) {
+	for networks, want := range map[int]string{1: "", 3: "", 40: "; 24 more", 64: "; 48 more"} {
+		var all []string
+		for i := range networks {
+			all = append(all, fmt.Sprintf("Add net%02d [10.1.0.5/24 fd00::5/64] from %s", i, strings.Repeat("x", 20)))
+		}
+		got := addedMessages(all)
+		listed := strings.Split(strings.TrimSuffix(got, want), "; ")
+		if len(got) > events.MaxMessage || !strings.HasSuffix(got, want) || !slices.Equal(listed, all[:len(listed)]) || want == "" && len(listed) != networks {
+			t.Errorf("%d networks: %d bytes, %q", networks, len(got), got)
 		}
 	}
 }

@@ -99,10 +99,14 @@ func (r podRules) checkNetworks() {
 		}
 		seen[s.Network] = true
 		n, found := r.network(s.Network)
-		if node := r.pod.boundTo(); node != "" && found && n.blocked == nil && n.claimedAlone == nil && n.resourceName != "" {
-			if !r.env.defined[n.resourceName] && r.env.options.TakenAlone(n.resourceName, r.pod.requests(n.resourceName)) {
-				continue
-			}
+		switch node := r.pod.boundTo(); {
+		case node == "" || !found || n.blocked != nil:
+		case n.deviceClass != "":
+			r.addFor(i, NodeNamedClaim, "%s runs on a device of DeviceClass %s: "+NodeNamedRemedy, s.Network, n.deviceClass, node)
+		case n.claimedAlone != nil || n.resourceName == "":
+		case !r.env.defined[n.resourceName] && r.env.options.TakenAlone(n.resourceName, r.pod.requests(n.resourceName)):
+			continue
+		default:
 			r.addFor(i, NodeNamedClaim, "%s draws from pool %s: "+NodeNamedRemedy, s.Network, n.resourceName, node)
 		}
 		code, message := r.env.obstacle(s.Network, n, found)

@@ -374,7 +374,7 @@ func TestDefaultNetworks(t *testing.T) {
 		"networks":               {values{"controller": values{"defaultNetworks": []any{"infra/lan", "infra/wan"}}}, []any{"--default-networks=infra/lan,infra/wan"}},
 		"system namespaces":      {values{"controller": values{"systemNamespaces": []any{"kube-system", "cni"}}}, []any{"--system-namespaces=kube-system,cni,nadra"}},
 		"no system namespaces":   {values{"controller": values{"systemNamespaces": []any{}}}, []any{"--system-namespaces=nadra"}},
-		"the driver's namespace": {values{"namespaces": values{"node": "other"}}, []any{"--system-namespaces=kube-system,other"}},
+		"the driver's namespace": {values{"namespaces": values{"node": "other"}}, []any{"--driver-namespace=other", "--system-namespaces=kube-system,other"}},
 	} {
 		main := path(t, fromChart(t, c.values)["Deployment nadra-system/nadra-controller"], "spec", "template", "spec")["containers"].([]any)[0].(map[string]any)
 		if diff := cmp.Diff(append([]any{"--namespace=$(NAMESPACE)"}, c.want...), main["args"]); diff != "" {

@@ -17,7 +17,12 @@ import (
 	"k8s.io/client-go/tools/remotecommand"
 	"k8s.io/client-go/util/exec"
 	"k8s.io/streaming/pkg/httpstream"
+
+	"github.com/nadra-dev/nadra/internal/truncate"
 )
+
+// maxOutput limits the bytes that are kept of a command's output: the node on which it runs may send anything.
+const maxOutput = 1 << 20
 
 // Exec runs a command in a canary and returns its output.
 type Exec func(ctx context.Context, pod Pod, command ...string) ([]byte, error)
@@ -33,16 +38,18 @@ func NewExec(config *rest.Config, kube kubernetes.Interface) Exec {
 		if err != nil {
 			return nil, fmt.Errorf("preparing to run %s: %w", command[0], err)
 		}
-		var out, errs bytes.Buffer
+		out, errs := truncate.Buffer{Limit: maxOutput}, truncate.Buffer{Limit: maxOutput}
 		err = executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: &out, Stderr: &errs})
 		var ended exec.CodeExitError
 		switch {
 		case errors.As(err, &ended):
-			return nil, fmt.Errorf("running %s in pod %s: exit code %d: %s", strings.Join(command, " "), pod.Name, ended.Code, bytes.TrimSpace(errs.Bytes()))
+			return nil, fmt.Errorf("running %s in pod %s: exit code %d: %s", strings.Join(command, " "), pod.Name, ended.Code, bytes.TrimSpace(errs.Kept))
 		case err != nil:
 			return nil, fmt.Errorf("running %s in pod %s: %w", command[0], pod.Name, err)
+		case out.Cut:
+			return nil, fmt.Errorf("running %s in pod %s: it printed more than %d bytes", command[0], pod.Name, maxOutput)
 		}
-		return out.Bytes(), nil
+		return out.Kept, nil
 	}
 }
 

@@ -65,6 +65,9 @@ func (n *nodeFlags) pods(ctx context.Context, kube kubernetes.Interface) (*nodep
 	if err != nil {
 		return nil, nil, err
 	}
+	if n.image == "" && driver.Namespace != n.namespace { // the pods see the host, and a tenant may have a DaemonSet like the driver's
+		return nil, nil, fmt.Errorf("finding an image for the pods: the driver is DaemonSet %s/%s: name its namespace by --probe-namespace, or an image with nadra-node by --image", driver.Namespace, driver.DaemonSet)
+	}
 	out := driver.Pods(n.podsOf(kube))
 	return &out, driver, nil
 }

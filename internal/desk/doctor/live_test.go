@@ -112,7 +112,8 @@ func nad(namespace, name, config string) *nadv1.NetworkAttachmentDefinition {
 
 // driverPod returns a pod of the driver.
 func driverPod(name, node string, ready bool) *corev1.Pod {
-	p := &corev1.Pod{ObjectMeta: meta("nadra", name), Spec: corev1.PodSpec{NodeName: node, HostNetwork: true, Containers: []corev1.Container{{Name: "nadra-node"}}}}
+	p := &corev1.Pod{ObjectMeta: meta("nadra", name), Spec: corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "nadra-node"}}}}
+	p.OwnerReferences = []metav1.OwnerReference{{Kind: "DaemonSet", Controller: ptr.To(true)}}
 	if ready {
 		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 	}

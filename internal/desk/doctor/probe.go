@@ -31,7 +31,7 @@ func (p Probe) Run(ctx context.Context, caps *Capabilities) error {
 	// Gaps of an earlier run no longer count.
 	caps.Gaps = slices.DeleteFunc(caps.Gaps, func(g Gap) bool { return g.Part == PartProbe })
 	if p.Pods.Image == "" {
-		caps.Gaps = append(caps.Gaps, Gap{Part: PartProbe, Reason: "there is no image to run, because nadra is not installed", Remedy: remedyImage})
+		caps.Gaps = append(caps.Gaps, Gap{Part: PartProbe, Reason: "there is no image to run, because nadra is not installed in namespace " + p.Pods.Namespace, Remedy: remedyImage})
 		return nil
 	}
 	nodes := map[string]*Node{}

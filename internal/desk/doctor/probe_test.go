@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/fake"
@@ -202,5 +203,31 @@ func TestProbePod(t *testing.T) {
 	p.BinDirs = "/opt/bin"
 	if args := p.args(nil); !slices.Contains(args, "--cni-bin-dirs=/opt/bin") || !slices.Contains(args, "--cdi-dirs=/etc/cdi,/var/run/cdi") {
 		t.Errorf("arguments %v", args)
+	}
+}
+
+// TestProbeRunsNoImageOfATenant checks that the pods, which see the host, get the image of no DaemonSet outside of their
+// namespace.
+func TestProbeRunsNoImageOfATenant(t *testing.T) {
+	p, kube := probing(t, corev1.PodStatus{Phase: corev1.PodSucceeded})
+	p.Pods.Image = ""
+	caps := twoNodes()
+	caps.Nadra = &Nadra{Namespace: "shop", DaemonSet: "nadra-node", Image: "evil"}
+	if err := p.Run(t.Context(), caps); err != nil {
+		t.Fatal(err)
+	}
+	if len(caps.Gaps) != 1 || caps.Gaps[0].Remedy != remedyImage {
+		t.Errorf("gaps %+v", caps.Gaps)
+	}
+	nothingLeft(t, kube, 0)
+}
+
+// TestTheOldestDriver checks that a later DaemonSet with a container of the driver's name does not count.
+func TestTheOldestDriver(t *testing.T) {
+	nadra, forged := daemonSet("nadra", "nadra-node", corev1.Container{Name: "nadra-node"}), daemonSet("shop", "nadra-node", corev1.Container{Name: "nadra-node"})
+	nadra.CreationTimestamp, forged.CreationTimestamp = metav1.Unix(1, 0), metav1.Unix(2, 0)
+	got, err := Driver(t.Context(), fake.NewClientset(nadra, forged))
+	if err != nil || got == nil || got.Namespace != "nadra" {
+		t.Errorf("%+v, %v", got, err)
 	}
 }

@@ -7,15 +7,11 @@ import (
 	"github.com/nadra-dev/nadra/internal/nodepod"
 )
 
-// Pods returns a runner with the driver's image, unless it has another one, and with the Secrets that an image needs in
-// the driver's namespace. Without a driver it returns the runner as it is.
+// Pods returns a runner with the driver's image, unless it has another one, and with the Secrets that an image needs. A driver
+// in another namespace than the pods, which see the host, gives them nothing: it may be a tenant's DaemonSet.
 func (n *Nadra) Pods(r nodepod.Runner) nodepod.Runner {
-	if n == nil {
-		return r
-	}
-	r.Image = cmp.Or(r.Image, n.Image)
-	if r.Namespace == n.Namespace {
-		r.PullSecrets = n.PullSecrets
+	if n != nil && r.Namespace == n.Namespace {
+		r.Image, r.PullSecrets = cmp.Or(r.Image, n.Image), n.PullSecrets
 	}
 	return r
 }

@@ -24,14 +24,14 @@ import (
 // readDaemonSets finds Multus and nadra's own driver.
 func (r *reader) readDaemonSets(ctx context.Context) {
 	var found []*appsv1.DaemonSet
+	var driver oldest
 	each(ctx, r, PartMultus, "daemonsets.apps", kube.All, r.Kube.AppsV1().DaemonSets("").List, func(d *appsv1.DaemonSet) {
 		if isMultus(d) {
 			found = append(found, d)
 		}
-		if n := nadraOf(d); n != nil {
-			r.caps.Nadra = n
-		}
+		driver.add(d)
 	})
+	r.caps.Nadra = driver.Nadra
 	for _, d := range found {
 		r.caps.Multus = append(r.caps.Multus, r.multusOf(ctx, d))
 	}
@@ -43,16 +43,24 @@ func (r *reader) readDaemonSets(ctx context.Context) {
 // Driver returns the DaemonSet of nadra's driver, whose image nadra's pods on nodes
 // run. It returns nil if there is none or if the user may not list DaemonSets.
 func Driver(ctx context.Context, client kubernetes.Interface) (*Nadra, error) {
-	var out *Nadra
-	_, err := kube.EachReadable(ctx, kube.All, client.AppsV1().DaemonSets("").List, func(d *appsv1.DaemonSet) {
-		if n := nadraOf(d); n != nil {
-			out = n
-		}
-	})
-	if err != nil {
+	var out oldest
+	if _, err := kube.EachReadable(ctx, kube.All, client.AppsV1().DaemonSets("").List, out.add); err != nil {
 		return nil, fmt.Errorf("looking for nadra's driver: %w", err)
 	}
-	return out, nil
+	return out.Nadra, nil
+}
+
+// oldest is the oldest DaemonSet of nadra's driver, as installation.Find chooses it, or nil.
+type oldest struct {
+	*Nadra
+	created metav1.Time
+}
+
+// add makes a DaemonSet the oldest if it is.
+func (o *oldest) add(d *appsv1.DaemonSet) {
+	if n := nadraOf(d); n != nil && (o.Nadra == nil || d.CreationTimestamp.Before(&o.created)) {
+		o.Nadra, o.created = n, d.CreationTimestamp
+	}
 }
 
 // nadraOf returns the DaemonSet as nadra's driver, or nil if it is not.
@@ -136,7 +144,7 @@ func (r *reader) readPods(ctx context.Context) {
 			slim.Spec.ResourceClaims = p.Spec.ResourceClaims
 			claiming = append(claiming, slim)
 		}
-		if n := r.caps.Nadra; n != nil && p.Namespace == n.Namespace && installation.DriverReady(p) && !slices.Contains(n.ReadyNodes, p.Spec.NodeName) {
+		if n := r.caps.Nadra; n != nil && installation.DriverReady(p, n.Namespace) && !slices.Contains(n.ReadyNodes, p.Spec.NodeName) {
 			n.ReadyNodes = append(n.ReadyNodes, p.Spec.NodeName)
 		}
 	})

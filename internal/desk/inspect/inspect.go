@@ -26,6 +26,8 @@ type Input struct {
 	// Unread has the kinds that could not be read. A missing object of such a kind
 	// means nothing.
 	Unread map[Kind]bool
+	// unserved are the kinds that the cluster does not serve.
+	unserved []Kind
 }
 
 // Kind is a kind of the input, by the name of its resource.

@@ -35,24 +35,22 @@ func (c Cluster) Read(ctx context.Context) (Input, error) {
 	if in.Pods, err = kube.AllItems[corev1.Pod](ctx, kube.All, c.Kube.CoreV1().Pods(c.Namespace).List); err != nil {
 		return in, fmt.Errorf("listing pods: %w", err)
 	}
-	_, err = c.readDRA(ctx, &in)
-	return in, err
+	return in, c.readDRA(ctx, &in)
 }
 
-// readDRA reads everything except pods. noDRA reports that the cluster does not serve
-// resource.k8s.io/v1.
-func (c Cluster) readDRA(ctx context.Context, in *Input) (noDRA bool, err error) {
+// readDRA reads everything except pods.
+func (c Cluster) readDRA(ctx context.Context, in *Input) (err error) {
 	resources := c.Kube.ResourceV1()
 	all := metav1.ListOptions{}
 	in.Claims, err = kube.AllItems[resourceapi.ResourceClaim](ctx, all, resources.ResourceClaims(c.Namespace).List)
 	switch {
 	case apierrors.IsNotFound(err):
-		noDRA = true
+		in.unserved = append(in.unserved, Claims)
 	case err != nil:
-		return false, fmt.Errorf("listing resourceclaims: %w", err)
+		return fmt.Errorf("listing resourceclaims: %w", err)
 	}
-	return noDRA, cmp.Or(
-		optional(ctx, in.Unread, Templates, all, resources.ResourceClaimTemplates(c.Namespace).List, &in.Templates),
+	return cmp.Or(
+		optional(ctx, in, Templates, all, resources.ResourceClaimTemplates(c.Namespace).List, &in.Templates),
 		c.readOffers(ctx, in), c.readNetworks(ctx, in),
 	)
 }
@@ -86,19 +84,19 @@ func ReadProfiles(ctx context.Context, client kubernetes.Interface, in *Input) e
 
 // readOffers reads slices and classes, and the nodes that share slices.
 func (c Cluster) readOffers(ctx context.Context, in *Input) error {
-	if err := optional(ctx, in.Unread, Slices, kube.OwnSlices, c.Kube.ResourceV1().ResourceSlices().List, &in.Slices); err != nil {
+	if err := optional(ctx, in, Slices, kube.OwnSlices, c.Kube.ResourceV1().ResourceSlices().List, &in.Slices); err != nil {
 		return err
 	}
 	return cmp.Or(
 		ReadProfiles(ctx, c.Kube, in),
-		optional(ctx, in.Unread, Classes, metav1.ListOptions{}, c.Kube.ResourceV1().DeviceClasses().List, &in.Classes),
+		optional(ctx, in, Classes, metav1.ListOptions{}, c.Kube.ResourceV1().DeviceClasses().List, &in.Classes),
 	)
 }
 
 // readNetworks reads the networks of all namespaces or, without the right to do so, those
 // of c's namespace.
 func (c Cluster) readNetworks(ctx context.Context, in *Input) error {
-	err := optional(ctx, in.Unread, Networks, metav1.ListOptions{}, c.networks(""), &in.Networks)
+	err := optional(ctx, in, Networks, metav1.ListOptions{}, c.networks(""), &in.Networks)
 	if err != nil || !in.Unread[Networks] || c.Namespace == "" {
 		return err
 	}
@@ -116,13 +114,15 @@ func (c Cluster) networks(namespace string) kube.List[*nadv1.NetworkAttachmentDe
 
 // optional appends the objects of a kind that can be missing, because the user may not read it or the
 // cluster does not serve it.
-func optional[T any, L runtime.Object](ctx context.Context, unread map[Kind]bool, kind Kind, o metav1.ListOptions, f kube.List[L], out *[]*T) error {
-	allowed, err := kube.EachReadable(ctx, o, f, func(item *T) { *out = append(*out, item) })
-	if err != nil {
+func optional[T any, L runtime.Object](ctx context.Context, in *Input, kind Kind, o metav1.ListOptions, f kube.List[L], out *[]*T) error {
+	err := kube.EachItem(ctx, o, f, func(item *T) { *out = append(*out, item) })
+	switch {
+	case apierrors.IsForbidden(err):
+		in.Unread[kind] = true
+	case apierrors.IsNotFound(err):
+		in.unserved = append(in.unserved, kind)
+	case err != nil:
 		return fmt.Errorf("listing %s: %w", kind, err)
-	}
-	if !allowed {
-		unread[kind] = true
 	}
 	return nil
 }

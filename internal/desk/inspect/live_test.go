@@ -20,6 +20,7 @@ import (
 	featurestesting "k8s.io/client-go/features/testing"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/utils/ptr"
 )
 
 func pod(name string) *corev1.Pod {
@@ -67,7 +68,8 @@ func TestPodReadsWhatSurroundsIt(t *testing.T) {
 	driver := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "nadra", Name: "nadra-node"}}
 	driver.Spec.Template.Spec.Containers = []corev1.Container{{Name: "nadra-node"}}
 	at := func(node string, ready corev1.ConditionStatus) *corev1.Pod {
-		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "nadra", Name: node}, Spec: corev1.PodSpec{NodeName: node, HostNetwork: true, Containers: driver.Spec.Template.Spec.Containers}}
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "nadra", Name: node}, Spec: corev1.PodSpec{NodeName: node, Containers: driver.Spec.Template.Spec.Containers}}
+		p.OwnerReferences = []metav1.OwnerReference{{Kind: "DaemonSet", Controller: ptr.To(true)}}
 		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}
 		return p
 	}
@@ -113,15 +115,39 @@ func TestPodWithoutDRA(t *testing.T) {
 func TestWatch(t *testing.T) {
 	// The NADs' fake server knows no streams of lists.
 	featurestesting.SetFeatureDuringTest(t, features.WatchListClient, false)
+	for name, unserved := range map[string][]string{
+		"all kinds": nil, "without NADs": {string(Networks)}, "without DRA": {string(Claims), string(Templates), string(Slices), string(Classes)},
+	} {
+		t.Run(name, func(t *testing.T) { watches(t, unserved) })
+	}
+}
+
+// watches watches a cluster that does not serve some kinds.
+func watches(t *testing.T, unserved []string) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		c, kube := cluster(pod("web"))
+		for _, resource := range unserved {
+			answer := func(clienttesting.Action) (bool, runtime.Object, error) {
+				return true, nil, notFound(schema.GroupResource{Resource: resource})
+			}
+			kube.PrependReactor("list", resource, answer)
+			c.NADs.(*nadfake.Clientset).PrependReactor("list", resource, answer)
+		}
 		reports, done := make(chan int, 10), make(chan error, 1)
 		go func() {
 			done <- c.Watch(ctx, func(in Input) error { reports <- len(in.Pods); return nil })
 		}()
-		if n := <-reports; n != 1 {
-			t.Errorf("first %d pods", n)
+		select {
+		case n := <-reports:
+			if n != 1 {
+				t.Errorf("first %d pods", n)
+			}
+		case <-time.After(time.Minute):
+			t.Error("nothing is reported")
+			cancel()
+			t.Log(<-done)
+			return
 		}
 		time.Sleep(time.Second)
 		if _, err := kube.CoreV1().Pods("shop").Create(ctx, pod("api"), metav1.CreateOptions{}); err != nil {

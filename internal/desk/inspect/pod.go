@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -24,11 +25,12 @@ func (c Cluster) Pod(ctx context.Context, name string) (ChainInput, error) {
 		return in, fmt.Errorf("reading pod %s/%s: %w", c.Namespace, name, err)
 	}
 	in.Pod = pod
-	if in.NoDRA, err = c.readDRA(ctx, &in.Input); err != nil {
+	if err := c.readDRA(ctx, &in.Input); err != nil {
 		return in, err
 	}
+	in.NoDRA = slices.Contains(in.unserved, Claims)
 	owned := metav1.ListOptions{LabelSelector: v1alpha1.OwnerLabel} // other nodes do not matter
-	if err := optional(ctx, in.Unread, Nodes, owned, c.Kube.CoreV1().Nodes().List, &in.Nodes); err != nil {
+	if err := optional(ctx, &in.Input, Nodes, owned, c.Kube.CoreV1().Nodes().List, &in.Nodes); err != nil {
 		return in, err
 	}
 	if err := c.readNamespace(ctx, &in); err != nil {
@@ -54,7 +56,7 @@ func (c Cluster) readDrivers(ctx context.Context, in *ChainInput) error {
 	ready := map[string]bool{}
 	if driver := in.Installation.Driver; driver != nil {
 		readable, err := kube.EachReadable(ctx, kube.All, c.Kube.CoreV1().Pods(driver.Namespace).List, func(p *corev1.Pod) {
-			if installation.DriverReady(p) {
+			if installation.DriverReady(p, driver.Namespace) {
 				ready[p.Spec.NodeName] = true
 			}
 		})
@@ -77,7 +79,7 @@ func (c Cluster) readAllClaims(ctx context.Context, in *ChainInput) error {
 		return nil
 	}
 	var all []*resourceapi.ResourceClaim
-	err := optional(ctx, in.Unread, Claims, metav1.ListOptions{}, c.Kube.ResourceV1().ResourceClaims("").List, &all)
+	err := optional(ctx, &in.Input, Claims, metav1.ListOptions{}, c.Kube.ResourceV1().ResourceClaims("").List, &all)
 	if err == nil && !in.Unread[Claims] {
 		in.Claims = all
 	}
@@ -117,6 +119,6 @@ func (c Cluster) eventsOn(ctx context.Context, in *Input, kind, namespace, name 
 	if name != "" {
 		about["involvedObject.name"] = name
 	}
-	return optional(ctx, in.Unread, Events, metav1.ListOptions{FieldSelector: about.String()},
+	return optional(ctx, in, Events, metav1.ListOptions{FieldSelector: about.String()},
 		c.Kube.CoreV1().Events(namespace).List, &in.Events)
 }

@@ -105,6 +105,8 @@ func (s *subject) allocation(w want) Step {
 		return notUsed("")
 	case w.claim == nil:
 		return notReached()
+	case w.result != nil && unscheduled != "" && s.allocatedAway(w) != nil:
+		return *s.allocatedAway(w)
 	case w.result != nil:
 		return ok(fmt.Sprintf("device %s of pool %s", w.result.Device, w.result.Pool))
 	case s.before.failed(), s.gated():
@@ -117,6 +119,23 @@ func (s *subject) allocation(w want) Step {
 		return notReached()
 	}
 	return s.unscheduled(s.scheduler() + " has not allocated a device yet")
+}
+
+// allocatedAway returns a step that fails if no node with the allocated device has a driver that is ready, so that the
+// scheduler finds no node for the pod; or nil if one has, or that is not known.
+func (s *subject) allocatedAway(w want) *Step {
+	nodes := s.x.published[w.result.Pool+"/"+w.result.Device].nodes
+	mayHave := func(node string) bool { return node == "" || s.in.Drivers == nil || s.in.Drivers[node] }
+	if s.x.unread[Slices] || slices.ContainsFunc(nodes, mayHave) {
+		return nil
+	}
+	away := "no node publishes it any more: its node is gone, or nadra's driver does not run there"
+	if len(nodes) > 0 {
+		away = "nadra's driver is not ready on " + some(nodes)
+	}
+	step := failed(fmt.Sprintf("device %s of pool %s is allocated, and %s; %s says: %s", w.result.Device, w.result.Pool, away, s.scheduler(), s.unschedulable()),
+		reason.OfCluster, noDriver+" If the node is gone for good, delete the pod, so that the next one gets another claim.")
+	return &step
 }
 
 // scheduler names the pod's scheduler.

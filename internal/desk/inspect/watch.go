@@ -3,6 +3,7 @@ package inspect
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
@@ -23,7 +24,7 @@ func (c Cluster) Watch(ctx context.Context, report func(Input) error) error {
 	if err != nil {
 		return err
 	}
-	v := c.newView(first.Unread)
+	v := c.newView(first)
 	if err := v.start(ctx); err != nil {
 		return err
 	}
@@ -38,7 +39,8 @@ func (c Cluster) Watch(ctx context.Context, report func(Input) error) error {
 
 // view is a copy of the cluster that informers keep current.
 type view struct {
-	unread   map[Kind]bool
+	// first is the input at the beginning. What it lacks is not watched.
+	first    Input
 	watched  []watched
 	changed  chan struct{} // of capacity 1
 	networks nadinformers.SharedInformerFactory
@@ -51,16 +53,16 @@ type watched struct {
 	add func(*Input, any)
 }
 
-// newView returns a view of all kinds that may be read.
-func (c Cluster) newView(unread map[Kind]bool) *view {
+// newView returns a view of all kinds that may be read, and that the cluster serves.
+func (c Cluster) newView(first Input) *view {
 	v := &view{
-		unread: unread, changed: make(chan struct{}, 1),
+		first: first, changed: make(chan struct{}, 1),
 		networks: nadinformers.NewSharedInformerFactory(c.NADs, 0),
 		rest:     informers.NewSharedInformerFactoryWithOptions(c.Kube, 0, informers.WithNamespace(c.Namespace)),
 	}
 	resources := v.rest.Resource().V1()
 	watch(v, "", v.rest.Core().V1().Pods().Informer, func(in *Input) *[]*corev1.Pod { return &in.Pods })
-	watch(v, "", resources.ResourceClaims().Informer, func(in *Input) *[]*resourceapi.ResourceClaim { return &in.Claims })
+	watch(v, Claims, resources.ResourceClaims().Informer, func(in *Input) *[]*resourceapi.ResourceClaim { return &in.Claims })
 	watch(v, Templates, resources.ResourceClaimTemplates().Informer, func(in *Input) *[]*resourceapi.ResourceClaimTemplate { return &in.Templates })
 	watch(v, Slices, resources.ResourceSlices().Informer, func(in *Input) *[]*resourceapi.ResourceSlice { return &in.Slices })
 	watch(v, Classes, resources.DeviceClasses().Informer, func(in *Input) *[]*resourceapi.DeviceClass { return &in.Classes })
@@ -69,9 +71,10 @@ func (c Cluster) newView(unread map[Kind]bool) *view {
 	return v
 }
 
-// watch adds a kind, unless it may not be read: informer would list it again and again. list returns its part of an input.
+// watch adds a kind, unless it may not or cannot be read: informer would list it again and again, and the first report would
+// wait for it. list returns its part of an input.
 func watch[T any](v *view, kind Kind, informer func() cache.SharedIndexInformer, list func(*Input) *[]*T) {
-	if !v.unread[kind] {
+	if !v.first.Unread[kind] && !slices.Contains(v.first.unserved, kind) {
 		v.watched = append(v.watched, watched{informer(), func(in *Input, o any) { *list(in) = append(*list(in), o.(*T)) }})
 	}
 }
@@ -121,7 +124,7 @@ func (v *view) wait(ctx context.Context) {
 
 // input returns the current input.
 func (v *view) input() Input {
-	in := Input{Unread: v.unread}
+	in := Input{Unread: v.first.Unread}
 	for _, w := range v.watched {
 		for _, o := range w.GetStore().List() {
 			w.add(&in, o)

@@ -5,10 +5,11 @@ import (
 	"testing"
 )
 
-// TestWatchLeavesOutWhatMayNotBeRead checks that no informer exists for such a kind: it would list it for ever.
+// TestWatchLeavesOutWhatMayNotBeRead checks that no informer exists for such a kind, and for one that is not served: it would
+// list it for ever.
 func TestWatchLeavesOutWhatMayNotBeRead(t *testing.T) {
 	c, _ := cluster(pod("web"))
-	v := c.newView(map[Kind]bool{Slices: true, Classes: true, Networks: true})
+	v := c.newView(Input{Unread: map[Kind]bool{Slices: true, Classes: true}, unserved: []Kind{Networks}})
 	if err := v.start(t.Context()); err != nil {
 		t.Fatal(err)
 	}

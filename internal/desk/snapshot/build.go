@@ -44,8 +44,9 @@ func Build(in Input) *Snapshot {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
 	s.Networks = in.networksOf(s.Pods)
+	known := index(s)
 	for i := range s.Pods {
-		s.Pods[i].addDerived(s)
+		s.Pods[i].addDerived(known)
 	}
 	in.addObserved(s)
 	return s

@@ -102,7 +102,7 @@ func TestUnreadNetworks(t *testing.T) {
 		t.Errorf("networks %+v", got)
 	}
 	in.Unread, in.Known = nil, []string{"core5g/unused"}
-	if got := Build(in).network("core5g/unused"); got == nil || !got.Missing {
+	if got := index(Build(in)).networks["core5g/unused"]; got == nil || !got.Missing {
 		t.Errorf("a known network that was deleted: %+v", got)
 	}
 }
@@ -204,6 +204,53 @@ func TestCompareGrowth(t *testing.T) {
 				t.Fatal(err)
 			}
 			if _, err := Compare(was, was, Options{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// recreated returns two snapshots of a Deployment whose pods were all recreated on other nodes, except for some that do not
+// run, with as many networks.
+func recreated(pods int) (was, now *Snapshot) {
+	was, now = &Snapshot{Nodes: []Node{{Name: "n"}}}, &Snapshot{Nodes: []Node{{Name: "n"}}}
+	web := &Workload{Kind: "Deployment", Name: "web"}
+	for i := range pods {
+		network := Network{Namespace: "a", Name: fmt.Sprint("b", i), Digest: "1"}
+		was.Networks, now.Networks = append(was.Networks, network), append(now.Networks, network)
+		p := Pod{Namespace: "a", Name: fmt.Sprint("web-was-", i), Node: fmt.Sprint("n", i), Workload: web, Interfaces: []Interface{{Network: network.String(), Name: "net1"}}}
+		was.Pods = append(was.Pods, p)
+		p.Name, p.Node = fmt.Sprint("web-now-", i), fmt.Sprint("n", pods-i)
+		if i%4 > 0 {
+			now.Pods = append(now.Pods, p)
+		} else {
+			now.NotRunning = append(now.NotRunning, NotRunning{Namespace: "a", Name: p.Name, Workload: &Workload{Kind: "Deployment", Name: "other"}})
+		}
+	}
+	return was, now
+}
+
+// BenchmarkCompare measures the comparison of a large Deployment before and after its pods were recreated. Ten times as
+// many pods must take about ten times as long.
+func BenchmarkCompare(b *testing.B) {
+	for _, pods := range []int{1000, 10_000} {
+		b.Run(fmt.Sprint(pods), func(b *testing.B) {
+			was, now := recreated(pods)
+			for b.Loop() {
+				if _, err := Compare(was, now, Options{Namespace: "a"}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// TestCompareRecreatedGrowth checks that the comparison of recreated pods does not grow with the square of their number.
+func TestCompareRecreatedGrowth(t *testing.T) {
+	bounded.Growth(t, 1000, func(n int) func() {
+		was, now := recreated(n)
+		return func() {
+			if _, err := Compare(was, now, Options{Namespace: "a"}); err != nil {
 				t.Fatal(err)
 			}
 		}

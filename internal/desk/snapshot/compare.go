@@ -30,7 +30,7 @@ func Compare(was, now *Snapshot, o Options) (*Report, error) {
 		}
 		o.Namespace = cmp.Or(o.Namespace, namespace)
 	}
-	c := comparison{was: was, now: now, options: o, results: map[identity]*WorkloadResult{}}
+	c := comparison{was: index(was), now: index(now), options: o, results: map[identity]*WorkloadResult{}, waiting: map[identity]*NotRunning{}}
 	c.pods()
 	c.networks()
 	return c.report(), nil
@@ -38,11 +38,13 @@ func Compare(was, now *Snapshot, o Options) (*Report, error) {
 
 // comparison is a comparison of two snapshots.
 type comparison struct {
-	was, now *Snapshot
+	was, now *indexed
 	options  Options
 	summary  Summary
 	results  map[identity]*WorkloadResult
 	found    []Difference
+	// waiting has the first pod of now.NotRunning of each workload, and the pod of each name by an identity without a kind.
+	waiting map[identity]*NotRunning
 }
 
 // pods compares each pod with its successor.
@@ -52,6 +54,12 @@ func (c *comparison) pods() {
 		return cmp.Or(cmp.Compare(a.was.Namespace, b.was.Namespace), cmp.Compare(a.was.Name, b.was.Name))
 	})
 	c.notObserved()
+	for i, n := range slices.Backward(c.now.NotRunning) {
+		c.waiting[identity{n.Namespace, "", n.Name}] = &c.now.NotRunning[i]
+		if n.Workload != nil {
+			c.waiting[identity{n.Namespace, n.Workload.Kind, n.Workload.Name}] = &c.now.NotRunning[i]
+		}
+	}
 	for _, m := range p.matches {
 		if c.counts(m.was, m.now) {
 			c.summary.Pods++
@@ -85,7 +93,7 @@ func (c *comparison) result(pod *Pod) {
 }
 
 // of returns a snapshot's pods in Options.Namespace.
-func (c *comparison) of(s *Snapshot) []*Pod {
+func (c *comparison) of(s *indexed) []*Pod {
 	var out []*Pod
 	for i := range s.Pods {
 		if c.options.Namespace == "" || s.Pods[i].Namespace == c.options.Namespace {
@@ -115,10 +123,7 @@ func (c *comparison) missing(pod *Pod) {
 		return
 	}
 	c.summary.Missing++
-	for _, n := range c.now.NotRunning {
-		if n.Namespace != pod.Namespace || n.Name != pod.Name && (pod.Workload == nil || n.Workload == nil || *n.Workload != *pod.Workload) {
-			continue
-		}
+	if n := cmp.Or(c.waiting[identity{pod.Namespace, "", pod.Name}], c.waiting[pod.identity()]); n != nil {
 		d.Message = fmt.Sprintf("it does not run now: %s is %s", n.Name, n.Phase)
 		if n.Why != "" {
 			d.Message += ": " + n.Why
@@ -126,7 +131,6 @@ func (c *comparison) missing(pod *Pod) {
 		if n.Name != pod.Name {
 			d.NowPod = n.Name
 		}
-		break
 	}
 	c.add(PodMissing, d)
 }
@@ -140,11 +144,17 @@ func (c *comparison) notObserved() {
 	}
 }
 
-// networks compares NetworkAttachmentDefinitions.
+// networks compares NetworkAttachmentDefinitions; of one namespace, those that a pod of the first snapshot has.
 func (c *comparison) networks() {
+	used := map[string]bool{}
+	for _, p := range c.of(c.was) {
+		for _, n := range p.Interfaces {
+			used[n.Network] = true
+		}
+	}
 	for _, was := range c.was.Networks {
-		now := c.now.network(was.String())
-		if now == nil || was.Missing || c.options.Namespace != "" && !c.used(was.String()) {
+		now := c.now.networks[was.String()]
+		if now == nil || was.Missing || c.options.Namespace != "" && !used[was.String()] {
 			continue
 		}
 		d := Difference{Network: was.String()}
@@ -162,13 +172,6 @@ func (c *comparison) networks() {
 			c.add(NADOther, d)
 		}
 	}
-}
-
-// used reports whether a pod of the first snapshot in Options.Namespace has a network.
-func (c *comparison) used(network string) bool {
-	return slices.ContainsFunc(c.of(c.was), func(p *Pod) bool {
-		return slices.ContainsFunc(p.Interfaces, func(n Interface) bool { return n.Network == network })
-	})
 }
 
 // add records a difference.

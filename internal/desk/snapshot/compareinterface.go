@@ -69,7 +69,7 @@ func (c *interfaceComparison) requestedMAC() string {
 	if c.was.Requested != nil && c.was.Requested.MAC != "" {
 		return c.was.Requested.MAC
 	}
-	if n := c.comparison.was.network(c.was.Network); n != nil {
+	if n := c.comparison.was.networks[c.was.Network]; n != nil {
 		return n.MAC
 	}
 	return ""
@@ -133,7 +133,7 @@ func (c *interfaceComparison) requestedAddresses() []netip.Addr {
 	if c.was.Requested != nil {
 		texts = append(texts, c.was.Requested.IPs...)
 	}
-	if n := c.comparison.was.network(c.was.Network); n != nil {
+	if n := c.comparison.was.networks[c.was.Network]; n != nil {
 		texts = append(texts, n.Static...)
 	}
 	return addressesOf(texts)
@@ -143,11 +143,11 @@ func (c *interfaceComparison) requestedAddresses() []netip.Addr {
 func (c *interfaceComparison) subnets() []netip.Prefix {
 	var texts []string
 	for _, side := range []struct {
-		snapshot *Snapshot
+		snapshot *indexed
 		pod      *Pod
 		of       *Interface
 	}{{c.comparison.was, c.podPair.was, c.was}, {c.comparison.now, c.podPair.now, c.now}} {
-		if n := side.snapshot.network(side.of.Network); n != nil {
+		if n := side.snapshot.networks[side.of.Network]; n != nil {
 			texts = append(texts, n.Subnets...)
 		}
 		for _, d := range side.pod.Devices {

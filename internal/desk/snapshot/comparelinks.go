@@ -38,7 +38,7 @@ func (c *podPair) observations(routeReported bool) {
 }
 
 // nodeErrors returns the errors of inspecting a node, as the end of a message.
-func nodeErrors(s *Snapshot, node string) string {
+func nodeErrors(s *indexed, node string) string {
 	for _, n := range s.Nodes {
 		if n.Name == node && len(n.Errors) > 0 {
 			return ": " + strings.Join(n.Errors, "; ")

@@ -30,10 +30,10 @@ const infoSuffix = "_INFO"
 
 // addDerived adds the variables that follow from the pod's devices, which the device
 // plugin or the driver sets in its containers.
-func (p *Pod) addDerived(s *Snapshot) {
+func (p *Pod) addDerived(s *indexed) {
 	var devices []attachment.Hardware
 	for _, n := range p.Interfaces {
-		network := s.network(n.Network)
+		network := s.networks[n.Network]
 		if network != nil && network.Pool != "" && n.Device != nil && n.Device.PCI != "" {
 			devices = append(devices, attachment.Hardware{ID: n.Device.PCI, ResourceName: network.Pool})
 		}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"k8s.io/utils/ptr"
 )
 
 // match is a pod and its successor.
@@ -66,35 +68,39 @@ func pair(was, now []*Pod) pairing {
 	return out
 }
 
-// ofOne pairs the pods of one workload, and returns the pods without a successor.
+// ofOne pairs the pods of one workload, and returns the pods without a successor. By one key after the other, a pod takes
+// the first pod that is left with the same key, so that the time grows with the number of pods and not with its square.
 func (out *pairing) ofOne(id identity, was, now []*Pod, taken map[*Pod]bool) []*Pod {
-	tests := []func(a, b *Pod) bool{
-		func(a, b *Pod) bool { return a.Ordinal != nil && b.Ordinal != nil && *a.Ordinal == *b.Ordinal },
+	keys := []func(*Pod) (key string, has bool){
+		func(p *Pod) (string, bool) { return fmt.Sprint(ptr.Deref(p.Ordinal, 0)), p.Ordinal != nil },
 	}
 	if id.kind == "DaemonSet" {
-		tests = append(tests, func(a, b *Pod) bool { return a.Node == b.Node })
+		keys = append(keys, func(p *Pod) (string, bool) { return p.Node, true })
 	} else {
-		tests = append(tests,
-			func(a, b *Pod) bool {
-				return unnumbered(a, b) && a.Node == b.Node && a.signature() == b.signature()
-			},
-			func(a, b *Pod) bool { return unnumbered(a, b) && a.signature() == b.signature() },
-			unnumbered)
+		keys = append(keys,
+			func(p *Pod) (string, bool) { return p.Node + " " + p.signature(), p.Ordinal == nil },
+			func(p *Pod) (string, bool) { return p.signature(), p.Ordinal == nil },
+			func(p *Pod) (string, bool) { return "", p.Ordinal == nil })
 	}
-	for _, same := range tests {
-		was = slices.DeleteFunc(slices.Clone(was), func(a *Pod) bool {
-			i := slices.IndexFunc(now, func(b *Pod) bool { return !taken[b] && same(a, b) })
-			if i >= 0 {
-				out.matches, taken[now[i]] = append(out.matches, match{a, now[i]}), true
+	for _, of := range keys {
+		left := map[string][]*Pod{}
+		for _, p := range now {
+			if key, has := of(p); has && !taken[p] {
+				left[key] = append(left[key], p)
 			}
-			return i >= 0
+		}
+		was = slices.DeleteFunc(slices.Clone(was), func(p *Pod) bool {
+			key, has := of(p)
+			if !has || len(left[key]) == 0 {
+				return false
+			}
+			out.matches, taken[left[key][0]] = append(out.matches, match{p, left[key][0]}), true
+			left[key] = left[key][1:]
+			return true
 		})
 	}
 	return was
 }
-
-// unnumbered reports whether neither pod has an ordinal.
-func unnumbered(a, b *Pod) bool { return a.Ordinal == nil && b.Ordinal == nil }
 
 // signature describes what equal pods of a workload have in common.
 func (p *Pod) signature() string {

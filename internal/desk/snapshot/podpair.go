@@ -79,8 +79,8 @@ func (c *podPair) oldName(of *Pod, name string) string {
 
 // tunes reports whether the plugin tuning is in a network's chain, then or now.
 func (c *podPair) tunes(network string) bool {
-	for _, s := range []*Snapshot{c.comparison.was, c.comparison.now} {
-		if n := s.network(network); n != nil && slices.Contains(n.Plugins, "tuning") {
+	for _, s := range []*indexed{c.comparison.was, c.comparison.now} {
+		if n := s.networks[network]; n != nil && slices.Contains(n.Plugins, "tuning") {
 			return true
 		}
 	}

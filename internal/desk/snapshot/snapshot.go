@@ -234,14 +234,18 @@ type Network struct {
 // String returns namespace/name.
 func (n Network) String() string { return n.Namespace + "/" + n.Name }
 
-// network finds a network by namespace/name, or returns nil.
-func (s *Snapshot) network(name string) *Network {
+// indexed is a snapshot with its networks by namespace/name.
+type indexed struct {
+	*Snapshot
+	networks map[string]*Network
+}
+
+func index(s *Snapshot) *indexed {
+	out := &indexed{s, map[string]*Network{}}
 	for i := range s.Networks {
-		if s.Networks[i].String() == name {
-			return &s.Networks[i]
-		}
+		out.networks[s.Networks[i].String()] = &s.Networks[i]
 	}
-	return nil
+	return out
 }
 
 // Totals are the totals of a snapshot.

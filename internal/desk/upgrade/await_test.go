@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/utils/ptr"
 
 	"github.com/nadra-dev/nadra/internal/installation"
 	"github.com/nadra-dev/nadra/internal/kube"
@@ -169,7 +170,7 @@ func TestReleaseWaitsForTheDriver(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				driver := &corev1.Pod{
-					ObjectMeta: metav1.ObjectMeta{Namespace: "nadra", Name: "nadra-node-x"},
+					ObjectMeta: metav1.ObjectMeta{Namespace: "nadra", Name: "nadra-node-x", OwnerReferences: []metav1.OwnerReference{{Kind: "DaemonSet", Controller: ptr.To(true)}}},
 					Spec:       corev1.PodSpec{NodeName: "n1", HostNetwork: true, Containers: []corev1.Container{{Name: installation.DriverContainer}}},
 				}
 				w := newWorld(t, driver)

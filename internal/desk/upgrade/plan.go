@@ -27,9 +27,9 @@ type Plan struct {
 	Multus []MultusRef `json:"multus"`
 	Waves  []Wave      `json:"waves"`
 	// Left are the nodes that stay with Multus, with the reason of each.
-	Left []LeftNode `json:"left,omitempty"`
+	Left []leftNode `json:"left,omitempty"`
 	// Stays are the workloads that stay with Multus, with their findings.
-	Stays []StayingWorkload `json:"stays,omitempty"`
+	Stays []stayingWorkload `json:"stays,omitempty"`
 	// Findings are what stops the move, and what to know before it.
 	Findings []translate.Finding `json:"findings,omitempty"`
 	// Problems are the findings of a plan of an older version, which nothing reads.
@@ -77,14 +77,14 @@ type WorkloadPods struct {
 	Pods     int `json:"pods"`
 }
 
-// LeftNode is a node outside all waves.
-type LeftNode struct {
+// leftNode is a node outside all waves.
+type leftNode struct {
 	Name string `json:"name"`
 	Why  string `json:"why"`
 }
 
-// StayingWorkload is a workload that stays with Multus.
-type StayingWorkload struct {
+// stayingWorkload is a workload that stays with Multus.
+type stayingWorkload struct {
 	Workload `json:",inline"`
 	Codes    []string `json:"codes"`
 }

@@ -33,7 +33,7 @@ func NewPlan(f Facts, o Options) *Plan {
 		out.Multus = append(out.Multus, m.MultusRef)
 	}
 	for _, s := range f.Stays {
-		out.Stays = append(out.Stays, StayingWorkload{Workload: s.Workload, Codes: s.Codes})
+		out.Stays = append(out.Stays, stayingWorkload{Workload: s.Workload, Codes: s.Codes})
 	}
 	if f.BesideMultus {
 		p.planRollouts(out)
@@ -58,16 +58,16 @@ type planner struct {
 }
 
 // divide separates the nodes that move from the nodes that stay.
-func (p *planner) divide() (movers []Node, left []LeftNode) {
+func (p *planner) divide() (movers []Node, left []leftNode) {
 	for _, n := range p.Nodes {
 		switch {
 		case n.Nadra: // moved already
 		case slices.Contains(p.Exclude, n.Name):
-			left = append(left, LeftNode{Name: n.Name, Why: "it is excluded"})
+			left = append(left, leftNode{Name: n.Name, Why: "it is excluded"})
 		case !n.Linux:
-			left = append(left, LeftNode{Name: n.Name, Why: "it does not run Linux"})
+			left = append(left, leftNode{Name: n.Name, Why: "it does not run Linux"})
 		case !n.Ready:
-			left = append(left, LeftNode{Name: n.Name, Why: "it is not ready"})
+			left = append(left, leftNode{Name: n.Name, Why: "it is not ready"})
 		default:
 			movers = append(movers, n)
 		}

@@ -50,7 +50,7 @@ func ref(kind, namespace, name string) translate.ObjectRef {
 }
 
 // problems returns the problems of the waves.
-func (p *planner) problems(movers []Node, left []LeftNode) []translate.Finding {
+func (p *planner) problems(movers []Node, left []leftNode) []translate.Finding {
 	out := append(p.readiness(), p.installation()...)
 	if len(movers) == 0 {
 		out = append(out, problem(codeNothing, blocker, noObject, "no node is left to move", "Nothing needs to be done, unless --exclude leaves out too many nodes."))

@@ -153,7 +153,7 @@ func isGate(t *testing.T, err error, where string, code reason.Code, texts ...st
 // cluster are skipped, and a later run moves only what was rolled back.
 func TestRunWaves(t *testing.T) {
 	driver := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "nadra", Name: "driver"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "nadra", Name: "driver", OwnerReferences: []metav1.OwnerReference{{Kind: "DaemonSet", Controller: ptr.To(true)}}},
 		Spec:       corev1.PodSpec{NodeName: "n1", HostNetwork: true, Containers: []corev1.Container{{Name: installation.DriverContainer}}},
 		Status:     corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
 	}

@@ -198,17 +198,10 @@ func (s steps) driverMissing(ctx context.Context, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	driver := slices.IndexFunc(pods, func(p corev1.Pod) bool {
-		_, found := installation.ContainerArgs(&p.Spec, installation.DriverContainer)
-		return found
-	})
-	switch {
-	case driver < 0:
-		return "nadra's driver has no pod on the node", nil
-	case !podutils.IsPodReady(&pods[driver]):
-		return fmt.Sprintf("pod %s/%s of nadra's driver is not ready", pods[driver].Namespace, pods[driver].Name), nil
+	if slices.ContainsFunc(pods, func(p corev1.Pod) bool { return installation.DriverReady(&p, s.Nodes.Namespace) }) {
+		return "", nil
 	}
-	return "", nil
+	return "nadra's driver has no pod in namespace " + s.Nodes.Namespace + " that is ready on the node", nil
 }
 
 // verify runs canaries on the node. It first waits for the driver again: after an interruption the step serve may

@@ -1,6 +1,7 @@
 package attach
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	"github.com/vishvananda/netns"
 	"k8s.io/apimachinery/pkg/util/wait"
 
@@ -371,12 +373,17 @@ func (a *Attacher) awaitInPod(ctx context.Context, sandbox attachment.Sandbox, a
 	return &networkError{missing, err}
 }
 
-// deviceInfo returns the plugins' device information, or what the resource pool knows. It
+// deviceInfo returns the plugins' device information, or what the resource pool or the driver of the device knows. It
 // is only passed on to network-status, so errors are logged, not returned.
 func (a *Attacher) deviceInfo(ctx context.Context, sandbox attachment.Sandbox, r checkpoint.Record) json.RawMessage {
 	info, err := a.Plugins.DeviceInfo(sandbox, r.Attachment)
 	if len(info) == 0 && r.Hardware != nil {
 		info = r.Hardware.DeviceInfo
+	}
+	if other := cmp.Or(r.Attachment.On, r.OfPool); len(info) == 0 && other != nil && other.PCIAddress != "" {
+		info, err = json.Marshal(nadv1.DeviceInfo{
+			Type: nadv1.DeviceInfoTypePCI, Version: nadv1.DeviceInfoVersion, Pci: &nadv1.PciDevice{PciAddress: other.PCIAddress},
+		})
 	}
 	if err != nil {
 		operations.LoggerOf(ctx, r).Info("network-status has no device information", "err", err)

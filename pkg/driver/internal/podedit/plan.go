@@ -7,6 +7,7 @@ import (
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 )
@@ -150,17 +151,23 @@ func (m *matches) plan() Plan {
 			continue
 		case i != none && m.isPinned(i): // it has its place
 			continue
-		case i != none:
-			if m.records[i].Removed {
-				plan.Back = append(plan.Back, m.records[i])
-			}
+		case i != none && !m.records[i].Removed:
 			place(m.records[i])
 			continue
-		case taken[name]:
-			plan.Refused = append(plan.Refused, Refusal{Network: s.Network, Interface: name, Err: reason.Errorf(reason.InterfaceConflict,
-				"adding network %s as %s: another network of the pod, which the edit does not remove, has this interface: choose another name", s.Network, name)})
+		}
+		if err := m.whyNotAdded(e); err != nil {
+			plan.Refused = append(plan.Refused, Refusal{Network: s.Network, Interface: name, Err: err})
+			if i != none {
+				delete(taken, m.records[i].Attachment.Interface)
+			}
 			continue
-		case name == "":
+		}
+		if i != none {
+			plan.Back = append(plan.Back, m.records[i])
+			place(m.records[i])
+			continue
+		}
+		if name == "" {
 			name = freeName(taken, named)
 		}
 		taken[name] = true
@@ -173,4 +180,23 @@ func (m *matches) plan() Plan {
 		plan.Refused = append(plan.Refused, Refusal{Removing: true, Network: r.Attachment.Network, Interface: r.Attachment.Interface, Err: m.keeps[i]})
 	}
 	return plan
+}
+
+// whyNotAdded returns why the pod does not get the network of an element that it lacks, or nil.
+func (m *matches) whyNotAdded(element int) error {
+	s, networks := m.wanted[element], len(m.taken) // with those that come back
+	if m.byElement[element] == none {
+		networks++
+		for i, r := range m.records {
+			if m.described && !r.Unclaimed() && m.isPinned(i) && m.byRecord[i] == none && r.Attachment.Network == s.Network {
+				return reason.Errorf(reason.EditRefused, "adding network %s: the pod has it as %s by a claim, which an edit of the annotation does not change: "+
+					"name it with this interface and with the parameters of the claim, and once more to add it a second time", s.Network, r.Attachment.Interface)
+			}
+		}
+		if m.taken[s.Interface] {
+			return reason.Errorf(reason.InterfaceConflict, "adding network %s as %s: another network of the pod, which the edit does not remove, has this interface: choose another name",
+				s.Network, s.Interface)
+		}
+	}
+	return v1alpha1.CheckSize("the pod", networks, v1alpha1.MaxNetworks, "networks with those of its claims", "request fewer networks")
 }

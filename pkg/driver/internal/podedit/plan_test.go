@@ -10,6 +10,7 @@ import (
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/test/drivertest"
@@ -188,6 +189,10 @@ func TestDescribed(t *testing.T) {
 		{"it names another network, too", "green,blue@data0,red", byClaim, "+green@net1#2"},
 		{"and not any more", "blue@data0,red", append(slices.Clone(byClaim), green), "-green@net1"},
 		{"it names only another network", "green", byClaim, "+green@net1#2"},
+		{"it renames a claim's network", "blue@wan,red", byClaim, "refused blue@wan removing false"},
+		{"it gives a claim's network another parameter", `[{"name":"blue","interface":"data0","mac":"02:00:00:00:00:01"},{"name":"red"}]`, byClaim, "refused blue@data0 removing false"},
+		{"it gives one without a name another parameter", `[{"name":"blue","interface":"data0"},{"name":"red","mac":"02:00:00:00:00:01"}]`, byClaim, "refused red@ removing false"},
+		{"it names a claim's network once more", "blue@data0,red,blue@wan", byClaim, "+blue@wan#2"},
 		{"it takes the interface of a claim's network", "green@data0", byClaim, "refused green@data0 removing false"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -303,4 +308,29 @@ func TestMakeGrows(t *testing.T) {
 	if few, many := work(16), work(64); many > 16*few {
 		t.Errorf("%.0f allocations for 16 networks, and %.0f for 64", few, many)
 	}
+}
+
+// TestMostNetworks checks that those of claims, which the annotation does not name, count among a pod's networks.
+func TestMostNetworks(t *testing.T) {
+	pod := Pod{Namespace: "default", Annotation: "green,green,green"}
+	for i := range v1alpha1.MaxNetworks - 2 {
+		pod.Records = append(pod.Records, record(t, "blue", fmt.Sprintf("net%d", i+1), i, claimed))
+	}
+	refused := func(plan Plan) []reason.Code {
+		var out []reason.Code
+		for _, r := range plan.Refused {
+			out = append(out, reason.Of(r.Err))
+		}
+		return out
+	}
+	plan := Make(pod)
+	drivertest.Same(t, "added", 2, len(plan.Add))
+	drivertest.Same(t, "refused", []reason.Code{reason.LimitExceeded}, refused(plan))
+
+	pod.Annotation = "green,green,white"
+	pod.Baseline = pod.Annotation
+	pod.Records = append(pod.Records, record(t, "green", "a", 62, live), record(t, "green", "b", 63, live), record(t, "white", "c", 64, claimed, removed))
+	plan = Make(pod)
+	drivertest.Same(t, "brought back", 0, len(plan.Back))
+	drivertest.Same(t, "refused", []reason.Code{reason.LimitExceeded}, refused(plan))
 }
