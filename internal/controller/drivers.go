@@ -23,7 +23,8 @@ import (
 // drivers publishes the nodes that should have a driver and have none that is ready: those that are nadra's by their
 // label, and those with pods that nadra attaches. No driver can report that it is missing. A replica that does not lead
 // knows no nodes and no pods, and publishes none. Such a node loses the label of its profile after a while, because
-// pods with claims would wait there; its next driver writes it again.
+// pods with claims would wait there; its next driver writes it again. Nothing is taken from a node while no driver is
+// known at all: the controller may look for them in the wrong namespace.
 type drivers struct {
 	cache  podCache
 	meters *metrics.Controller
@@ -38,6 +39,8 @@ type drivers struct {
 	nodes map[string]*nodeDrivers
 	// at has the node on which a pod is counted.
 	at map[types.UID]string
+	// seen is set once a driver was ready on any node.
+	seen bool
 }
 
 // nodeDrivers is what is known about the drivers of a node.
@@ -131,7 +134,7 @@ func (d *drivers) setPod(pod *corev1.Pod, attacher attachment.Attacher, ready bo
 	d.at[pod.UID] = pod.Spec.NodeName
 	node := d.of(pod.Spec.NodeName)
 	if ready {
-		node.ready[pod.UID] = true
+		node.ready[pod.UID], d.seen = true, true
 	} else {
 		node.served[pod.UID] = true
 	}
@@ -174,6 +177,11 @@ func (d *drivers) withdraw(node string) {
 	d.mu.Lock()
 	n := d.nodes[node]
 	due := n != nil && n.withdrawal != nil && time.Since(n.since) >= n.grace()
+	if due && !d.seen {
+		n.withdrawal.Reset(driverGrace)
+		due = false
+		log.Log.Error(nil, "A node has a profile and no driver, but none was ready on any node: if the drivers are in another namespace, name it by --driver-namespace", "node", node)
+	}
 	d.mu.Unlock()
 	if !due {
 		return

@@ -144,3 +144,37 @@ func TestProfileOfADeadDriver(t *testing.T) {
 		}
 	})
 }
+
+// TestDriversElsewhere checks that no node loses its profile while the controller sees no driver at all: it may look in the
+// wrong namespace.
+func TestDriversElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		meters, err := metrics.NewController(prometheus.NewRegistry())
+		if err != nil {
+			t.Fatal(err)
+		}
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node", Labels: map[string]string{v1alpha1.ProfileLabel: "p"}}}
+		c := cluster(node)
+		d := newDrivers(podCache{}, meters, c, Options{DriverNamespace: "elsewhere"})
+		newMigration(cluster(), podCache{}, meters, d).OnAdd(slim(t, driverOn("node", corev1.ConditionTrue)), true)
+		d.setNode("node", true, true)
+		profile := func() string {
+			if err := c.Get(t.Context(), client.ObjectKeyFromObject(node), node); err != nil {
+				t.Fatal(err)
+			}
+			return node.Labels[v1alpha1.ProfileLabel]
+		}
+		time.Sleep(3 * firstDriverGrace)
+		synctest.Wait()
+		if profile() == "" {
+			t.Error("the profile is gone")
+		}
+		d.namespace = "nadra"
+		newMigration(cluster(), podCache{}, meters, d).OnAdd(slim(t, driverOn("other", corev1.ConditionTrue)), true)
+		time.Sleep(2 * driverGrace)
+		synctest.Wait()
+		if profile() != "" {
+			t.Error("a node without a driver keeps its profile after another's was seen")
+		}
+	})
+}

@@ -144,7 +144,9 @@ func (a Attachment) OnDevice(d OtherDriverDevice, taken ...string) (Attachment, 
 		return mismatch("reading the first plugin of the NAD: %w", err)
 	}
 	onMaster := masterPlugins[first.Type]
-	d.Alone = first.alone()
+	if d.Alone = first.alone(); !d.Alone {
+		d.PCIAddress = "" // the pod does not have the function
+	}
 	there := d.Interface
 	if first.LinkInContainer {
 		there = d.InPod

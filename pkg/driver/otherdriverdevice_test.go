@@ -442,7 +442,8 @@ func TestDeviceInfoOfAnotherDriver(t *testing.T) {
 		want    string
 	}{
 		"by deviceFrom":               {claimOn("c", "sriov@dev-"+address), "", info},
-		"by the bus ID":               {claimOn("c", "lan@link"), "", info},
+		"by the bus ID":               {claimOn("c", "sriov@link"), "", info},
+		"a master, which others have": {claimOn("c", "lan@link"), "", ""},
 		"of a pool":                   {claim("c", "vf"), "", info},
 		"a plugin describes it":       {claimOn("c", "sriov@dev-"+address), `{"type":"memif"}`, `{"type":"memif"}`},
 		"a device without a function": {claimOn("c", "sriov@dev-7"), "", ""},

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nadra-dev/nadra/internal/kube"
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
 // prefix is the prefix of nadra's labels, annotations and taints.
@@ -33,6 +34,9 @@ func (u Uninstaller) deleteInstalled(kinds []kind) func(context.Context) error {
 				return fmt.Errorf("listing objects of kind %s: %w", k.name, err)
 			}
 			for i := range list.Items {
+				if !u.isInstalled(&list.Items[i]) {
+					continue
+				}
 				if err := u.remover().Delete(ctx, &list.Items[i]); err != nil {
 					return err
 				}
@@ -40,6 +44,18 @@ func (u Uninstaller) deleteInstalled(kinds []kind) func(context.Context) error {
 		}
 		return nil
 	}
+}
+
+// isInstalled reports whether an object with the label is where the manifests install objects: people may give the label
+// to objects of their own.
+func (u Uninstaller) isInstalled(o client.Object) bool {
+	switch o.GetNamespace() {
+	case u.Where.Driver, u.Where.Controller:
+		return true
+	case "", metav1.NamespaceSystem:
+		return strings.HasPrefix(o.GetName(), nadra+"-") || o.GetName() == v1alpha1.DriverName
+	}
+	return false
 }
 
 // deleteState deletes the state of an upgrade, and its Lease.

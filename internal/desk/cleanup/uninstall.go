@@ -6,6 +6,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -78,16 +79,25 @@ func (u Uninstaller) Check(ctx context.Context) (notes []string, err error) {
 
 // checkInstalled fails if Helm installed the driver, or manifests whose objects have no label.
 func (u Uninstaller) checkInstalled(ctx context.Context) error {
-	d, err := u.Kube.AppsV1().DaemonSets(u.Where.Driver).Get(ctx, driver, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil
-	case err != nil:
-		return fmt.Errorf("reading DaemonSet %s/%s: %w", u.Where.Driver, driver, err)
-	case d.Annotations["meta.helm.sh/release-name"] != "":
-		return helmError(d)
-	case d.Labels[partOf] != nadra:
-		return fmt.Errorf("DaemonSet %s/%s has no label %s=%s, by which nadra's objects are found: first apply the manifests of this version", d.Namespace, d.Name, partOf, nadra)
+	var d appsv1.DaemonSet
+	for _, o := range []struct {
+		client.Object
+		kind, namespace, name string
+	}{
+		{&d, "DaemonSet", u.Where.Driver, driver},
+		{&appsv1.Deployment{}, "Deployment", u.Where.Controller, v1alpha1.Controller},
+		{&rbacv1.ClusterRole{}, "ClusterRole", "", driver}, // is among the last that go
+	} {
+		err := u.Client.Get(ctx, client.ObjectKey{Namespace: o.namespace, Name: o.name}, o.Object)
+		switch {
+		case apierrors.IsNotFound(err):
+		case err != nil:
+			return fmt.Errorf("reading %s %s: %w", o.kind, o.name, err)
+		case d.Annotations["meta.helm.sh/release-name"] != "":
+			return helmError(&d)
+		case o.GetLabels()[partOf] != nadra:
+			return fmt.Errorf("%s %s has no label %s=%s, by which nadra's objects are found: first apply the manifests of this version", o.kind, o.name, partOf, nadra)
+		}
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -82,9 +83,15 @@ func TestCheck(t *testing.T) {
 	if _, err := u.Check(t.Context()); !errors.As(err, &byHelm) || reason.Of(err) != reason.InstalledByHelm || !strings.Contains(err.Error(), "helm uninstall net -n infra") || !strings.Contains(err.Error(), "--image registry/nadra-node:v1") {
 		t.Errorf("by Helm: %v", err)
 	}
-	u, _ = nadraWorld(t, probe.Remains{}, &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "nadra", Name: "nadra-node"}})
-	if _, err := u.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "app.kubernetes.io/part-of=nadra") {
-		t.Errorf("of an earlier version: %v", err)
+	for _, old := range []runtime.Object{
+		&appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "nadra", Name: "nadra-node"}},
+		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "nadra-system", Name: "nadra-controller"}},
+		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "nadra-node"}},
+	} {
+		u, _ = nadraWorld(t, probe.Remains{}, old)
+		if _, err := u.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "app.kubernetes.io/part-of=nadra") {
+			t.Errorf("%T of an earlier version: %v", old, err)
+		}
 	}
 	u, _ = nadraWorld(t, record)
 	var inUse *InUseError
@@ -120,8 +127,14 @@ func TestDeletesWhatTheManifestsInstall(t *testing.T) {
 				t.Fatal(err)
 			}
 			u, progress := nadraWorld(t, probe.Remains{})
-			theirs := metav1.ObjectMeta{Namespace: "monitoring", Name: "nadra-node", Labels: map[string]string{"app.kubernetes.io/name": "nadra-node"}}
-			u.Client = clientfake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(&corev1.ServiceAccount{ObjectMeta: theirs}).Build()
+			label := map[string]string{partOf: nadra}
+			theirs := []client.Object{
+				&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "monitoring", Name: "nadra-node", Labels: label}},
+				&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "dashboards", Labels: label}},
+				&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "view-nadra", Labels: label}},
+				&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "nadra-viewer"}},
+			}
+			u.Client = clientfake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(theirs...).Build()
 			var installed []*unstructured.Unstructured
 			for _, r := range built.Resources() {
 				o := &unstructured.Unstructured{}
@@ -145,8 +158,10 @@ func TestDeletesWhatTheManifestsInstall(t *testing.T) {
 					t.Errorf("%s %s/%s is still there", o.GetKind(), o.GetNamespace(), o.GetName())
 				}
 			}
-			if !there(t, u, &corev1.ServiceAccount{}, theirs.Namespace, theirs.Name) {
-				t.Error("an object without nadra's label is gone")
+			for _, o := range theirs {
+				if !there(t, u, o.DeepCopyObject().(client.Object), o.GetNamespace(), o.GetName()) {
+					t.Errorf("%T %s/%s, which no manifest has, is gone", o, o.GetNamespace(), o.GetName())
+				}
 			}
 		})
 	}

@@ -1,8 +1,8 @@
 package cli
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -32,7 +32,7 @@ func (n *nodeFlags) add(flags *pflag.FlagSet, byDefault bool) {
 
 // addPods adds the flags of the pods that the command runs on nodes.
 func (n *nodeFlags) addPods(flags *pflag.FlagSet) {
-	flags.StringVar(&n.namespace, "probe-namespace", "nadra", "namespace of the pods that the command creates; it must exist and allow host access")
+	flags.StringVar(&n.namespace, "probe-namespace", "nadra", "namespace of the driver, and of the pods that the command creates; it must exist and allow host access")
 	flags.StringVar(&n.image, "image", "", "image with nadra-node for the pods that the command creates (default the running driver's)")
 	flags.DurationVar(&n.timeout, "probe-timeout", time.Minute, "time limit for the pod of each node")
 }
@@ -61,12 +61,9 @@ func (n *nodeFlags) runner(ctx context.Context, kube kubernetes.Interface) (*nod
 
 // pods returns a runner of pods on nodes, and the running driver, or nil if there is none.
 func (n *nodeFlags) pods(ctx context.Context, kube kubernetes.Interface) (*nodepod.Runner, *doctor.Nadra, error) {
-	driver, _, err := driverImage(ctx, kube, n.image)
+	driver, _, err := driverImage(ctx, kube, n.namespace, n.image)
 	if err != nil {
 		return nil, nil, err
-	}
-	if n.image == "" && driver.Namespace != n.namespace { // the pods see the host, and a tenant may have a DaemonSet like the driver's
-		return nil, nil, fmt.Errorf("finding an image for the pods: the driver is DaemonSet %s/%s: name its namespace by --probe-namespace, or an image with nadra-node by --image", driver.Namespace, driver.DaemonSet)
 	}
 	out := driver.Pods(n.podsOf(kube))
 	return &out, driver, nil
@@ -77,17 +74,17 @@ func (n *nodeFlags) podsOf(kube kubernetes.Interface) nodepod.Runner {
 	return nodepod.Runner{Kube: kube, Raw: rawOf(kube), Namespace: n.namespace, Image: n.image, Timeout: n.timeout, Poll: podPoll}
 }
 
-// driverImage returns the image of --image, or that of the running driver. The driver is nil
+// driverImage returns the image of --image, or that of the running driver, as doctor.Driver finds it. The driver is nil
 // if there is none.
-func driverImage(ctx context.Context, kube kubernetes.Interface, image string) (*doctor.Nadra, string, error) {
-	driver, err := doctor.Driver(ctx, kube)
+func driverImage(ctx context.Context, kube kubernetes.Interface, namespace, image string) (*doctor.Nadra, string, error) {
+	driver, err := doctor.Driver(ctx, kube, namespace)
 	switch {
 	case image != "":
 		return driver, image, nil // only the driver's pull secrets are needed
 	case err != nil:
 		return nil, "", err
 	case driver == nil:
-		return nil, "", errors.New("finding an image for the pods: nadra's driver is not installed: name an image with nadra-node by --image")
+		return nil, "", fmt.Errorf("finding an image for the pods: nadra's driver is not installed in %s: name its namespace by --probe-namespace, or an image with nadra-node by --image", cmp.Or(namespace, "any namespace"))
 	}
 	return driver, driver.Image, nil
 }

@@ -38,7 +38,6 @@ func (a *app) uninstall() *cobra.Command {
 	command := leaf("uninstall", "Remove nadra; refuses while it is in use", uninstallHelp, uninstallExamples, o.run)
 	flags := command.Flags()
 	o.nodes.addPods(flags)
-	flags.Lookup("probe-namespace").Usage = "namespace of the driver, and of the pods that the command creates"
 	flags.StringVar(&o.stateNamespace, "controller-namespace", "nadra-system", "namespace of the controller")
 	flags.StringSliceVar(&o.exclude, "exclude-node", nil, "do not clean up these nodes, for example because they cannot be reached")
 	o.dryRun.addFlag(flags, "client prints what would be deleted, and server has the API server check it, too; nothing is deleted", dryClient, dryServer)
@@ -111,7 +110,7 @@ func (o *uninstallOptions) uninstaller(ctx context.Context) (*cleanup.Uninstalle
 	if u.Client, err = client.New(config, client.Options{Scheme: clientgoscheme.Scheme}); err != nil {
 		return nil, fmt.Errorf("connecting to the cluster: %w", err)
 	}
-	driver, err := doctor.Driver(ctx, cluster.Kube)
+	driver, err := doctor.Driver(ctx, cluster.Kube, o.nodes.namespace)
 	if err != nil {
 		return nil, err
 	}

@@ -117,6 +117,9 @@ func (o *runFlags) runner(ctx context.Context, store upgrade.Store) (*upgrade.Ru
 	if err != nil {
 		return nil, err
 	}
+	if driver == nil && !o.dryRun.on() {
+		return nil, fmt.Errorf("finding nadra's driver: namespace %s has none that you may list: name its namespace by --probe-namespace", o.nodes.namespace)
+	}
 	confDir, kept := multusDirs(driver, o.confDir)
 	out := &upgrade.Runner{
 		Kube: store.Kube, Store: store, Nodes: *pods, ConfDir: confDir, Kept: kept, MultusDir: driver.Flag("multus-cni-dir", "/var/lib/cni/multus"), Force: o.force,

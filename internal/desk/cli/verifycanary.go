@@ -130,7 +130,7 @@ func (a *app) planCanaries(ctx context.Context, read canary.Networks, in canary.
 			return ofMultus || !slices.Contains(offers.Networks[attachment.NetworkRef{Namespace: nad.Namespace, Name: nad.Name}], read.Nodes[0])
 		})
 	}
-	driver, image, err := driverImage(ctx, cluster.Kube, in.Image)
+	driver, image, err := driverImage(ctx, cluster.Kube, "", in.Image)
 	if err != nil && !dryRun {
 		return nil, nil, err
 	}

@@ -222,12 +222,14 @@ func TestProbeRunsNoImageOfATenant(t *testing.T) {
 	nothingLeft(t, kube, 0)
 }
 
-// TestTheOldestDriver checks that a later DaemonSet with a container of the driver's name does not count.
-func TestTheOldestDriver(t *testing.T) {
+// TestDriverOf checks which DaemonSet with a container of the driver's name counts: that of a namespace, or the oldest.
+func TestDriverOf(t *testing.T) {
 	nadra, forged := daemonSet("nadra", "nadra-node", corev1.Container{Name: "nadra-node"}), daemonSet("shop", "nadra-node", corev1.Container{Name: "nadra-node"})
 	nadra.CreationTimestamp, forged.CreationTimestamp = metav1.Unix(1, 0), metav1.Unix(2, 0)
-	got, err := Driver(t.Context(), fake.NewClientset(nadra, forged))
-	if err != nil || got == nil || got.Namespace != "nadra" {
-		t.Errorf("%+v, %v", got, err)
+	for in, want := range map[string]string{"": "nadra", "nadra": "nadra", "shop": "shop"} {
+		got, err := Driver(t.Context(), fake.NewClientset(nadra, forged), in)
+		if err != nil || got == nil || got.Namespace != want {
+			t.Errorf("in %q: %+v, %v", in, got, err)
+		}
 	}
 }

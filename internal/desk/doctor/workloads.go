@@ -40,11 +40,12 @@ func (r *reader) readDaemonSets(ctx context.Context) {
 	})
 }
 
-// Driver returns the DaemonSet of nadra's driver, whose image nadra's pods on nodes
-// run. It returns nil if there is none or if the user may not list DaemonSets.
-func Driver(ctx context.Context, client kubernetes.Interface) (*Nadra, error) {
+// Driver returns the DaemonSet of nadra's driver in a namespace, whose image and directories nadra's pods on nodes have:
+// a tenant may have one that looks like it in another. It returns nil if there is none or if the user may not list
+// DaemonSets. Without a namespace it returns the oldest, for what no pod with access to the host does.
+func Driver(ctx context.Context, client kubernetes.Interface, namespace string) (*Nadra, error) {
 	var out oldest
-	if _, err := kube.EachReadable(ctx, kube.All, client.AppsV1().DaemonSets("").List, out.add); err != nil {
+	if _, err := kube.EachReadable(ctx, kube.All, client.AppsV1().DaemonSets(namespace).List, out.add); err != nil {
 		return nil, fmt.Errorf("looking for nadra's driver: %w", err)
 	}
 	return out.Nadra, nil

@@ -381,9 +381,11 @@ func (a *Attacher) deviceInfo(ctx context.Context, sandbox attachment.Sandbox, r
 		info = r.Hardware.DeviceInfo
 	}
 	if other := cmp.Or(r.Attachment.On, r.OfPool); len(info) == 0 && other != nil && other.PCIAddress != "" {
-		info, err = json.Marshal(nadv1.DeviceInfo{
+		var failed error
+		info, failed = json.Marshal(nadv1.DeviceInfo{
 			Type: nadv1.DeviceInfoTypePCI, Version: nadv1.DeviceInfoVersion, Pci: &nadv1.PciDevice{PciAddress: other.PCIAddress},
 		})
+		err = errors.Join(err, failed)
 	}
 	if err != nil {
 		operations.LoggerOf(ctx, r).Info("network-status has no device information", "err", err)

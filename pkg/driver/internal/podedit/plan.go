@@ -156,10 +156,11 @@ func (m *matches) plan() Plan {
 			continue
 		}
 		if err := m.whyNotAdded(e); err != nil {
-			plan.Refused = append(plan.Refused, Refusal{Network: s.Network, Interface: name, Err: err})
 			if i != none {
-				delete(taken, m.records[i].Attachment.Interface)
+				name = m.records[i].Attachment.Interface
+				delete(taken, name)
 			}
+			plan.Refused = append(plan.Refused, Refusal{Network: s.Network, Interface: name, Err: err})
 			continue
 		}
 		if i != none {
