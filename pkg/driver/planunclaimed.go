@@ -59,7 +59,8 @@ func (p *planner) pluginDevicesFor(ctx context.Context, pod attachment.PodRef, n
 }
 
 // deviceHeld returns an error if a device of the plan belongs to another pod on this node, and one of the two is
-// without a claim: a device plugin may have given it away while nadra's devices include it, too.
+// without a claim: a device plugin may have given it away while nadra's devices include it, too. A device that only
+// the author of the other pod names is not held: otherwise any pod could keep it from all others.
 func deviceHeld(plan []attachment.Prepared, records []checkpoint.Record, dels []checkpoint.PendingDEL) error {
 	for _, d := range dels {
 		records = append(records, d.Record)
@@ -70,7 +71,8 @@ func deviceHeld(plan []attachment.Prepared, records []checkpoint.Record, dels []
 			continue
 		}
 		at := slices.IndexFunc(records, func(r checkpoint.Record) bool {
-			return r.Pod.UID != p.Pod.UID && (p.Unclaimed() || r.Unclaimed()) && deviceOfPlan(r.Prepared) == id
+			named := r.Hardware == nil && r.Attachment.On == nil && r.Attachment.ResourceName == ""
+			return r.Pod.UID != p.Pod.UID && !named && (p.Unclaimed() || r.Unclaimed()) && deviceOfPlan(r.Prepared) == id
 		})
 		if at >= 0 {
 			return reason.Errorf(reason.DeviceInUse, "device %s of pod %s is still in use on this node by pod %s: "+
