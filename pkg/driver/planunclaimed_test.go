@@ -102,12 +102,12 @@ func TestDeviceHeld(t *testing.T) {
 		"a claim's, shared": {shared, use("1", "example.com/vf", "vf-1"), false},
 		"both by claims":    {byClaim, ofOther, false},
 
-		"the other pod's user names it":        {use("1", "example.com/vf", "vf-1"), use("2", "", "vf-1"), false},
-		"the other pod's user names it in a claim":           {use("1", "example.com/vf", "vf-1"), named, false},
-		"the other pod's user names a claim's":      {byClaim, use("1", "", "vf-1"), false},
-		"a device of another driver":                   {use("1", "example.com/vf", "vf-1"), onOther, true},
-		"named in a claim, of a device plugin": {named, use("1", "example.com/vf", "vf-1"), true},
-		"both named by users":                          {use("1", "", "vf-1"), use("2", "", "vf-1"), false},
+		"the other pod's user names it":            {use("1", "example.com/vf", "vf-1"), use("2", "", "vf-1"), false},
+		"the other pod's user names it in a claim": {use("1", "example.com/vf", "vf-1"), named, false},
+		"the other pod's user names a claim's":     {byClaim, use("1", "", "vf-1"), false},
+		"a device of another driver":               {use("1", "example.com/vf", "vf-1"), onOther, true},
+		"named in a claim, of a device plugin":     {named, use("1", "example.com/vf", "vf-1"), true},
+		"both named by users":                      {use("1", "", "vf-1"), use("2", "", "vf-1"), false},
 	} {
 		for of, err := range map[string]error{
 			"record":      deviceHeld([]attachment.Prepared{c.plan}, []checkpoint.Record{{Prepared: c.there}}, nil),

@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -194,6 +195,27 @@ func TestFailedAdditionIsTriedAgain(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestFailuresOfTheLatestEditAreKept edits a pod's annotation again and again, each time with other networks that do not
+// exist. The driver keeps the failures of the latest edit only, and has one event for each.
+func TestFailuresOfTheLatestEditAreKept(t *testing.T) {
+	inEditWorld(t, func(t *testing.T, w *editWorld) {
+		w.run("solo", "s", "blue")
+		eventsOf(t, w.Driver)
+		for i := range 8 {
+			w.edit("solo", fmt.Sprintf("blue,absent-%d@net2,gone-%d@net3", i, i))
+			after(time.Minute) // for several tries
+			failed := slices.DeleteFunc(w.eventReasons(), func(r string) bool { return r != reason.EventFailedAddingInterface })
+			drivertest.Same(t, "events", 2, len(failed))
+		}
+		drivertest.Same(t, "failures kept", 2, len(w.Driver.edits.failures.byPod["solo-uid"]))
+		w.edit("solo", "blue,gone-7@net3")
+		drivertest.Same(t, "failures kept of a shorter edit", 1, len(w.Driver.edits.failures.byPod["solo-uid"]))
+		w.edit("solo", "blue")
+		w.edit("solo", "blue,red@net2")
+		drivertest.Same(t, "failures kept after a success", 0, len(w.Driver.edits.failures.byPod["solo-uid"]))
+	})
 }
 
 // TestNetworkOfAClaimThatDoesNotComeBack checks that containers start while the network of a claim cannot

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -110,9 +111,7 @@ func (e *podEditor) change(ctx context.Context, s liveSandbox) error {
 	e.show(ctx, s, pod, changed || len(plan.Index) > 0)
 	e.refuseAll(s, plan.Refused)
 	err = errors.Join(delErr, addErr, e.forgetAdded(s, pod))
-	if err == nil && len(plan.Refused) == 0 {
-		e.failures.forget(s.Pod.UID)
-	}
+	e.failures.keepLatest(s.Pod.UID)
 	return err
 }
 
@@ -357,10 +356,17 @@ func (e *podEditor) refuseAll(s liveSandbox, refused []podedit.Refusal) {
 	}
 }
 
-// editFailures has the latest failures of each pod, so that each has one event.
+// editFailures has the failures of the latest change of each pod, so that each has one event. It keeps no others:
+// a tenant may edit an annotation again and again, each time with other networks.
 type editFailures struct {
 	mu    sync.Mutex
-	byPod map[string]map[string]string
+	byPod map[string]map[string]*editFailure
+}
+
+// editFailure is the text of a failure. latest is true if the change that runs has met it.
+type editFailure struct {
+	text   string
+	latest bool
 }
 
 // isNew records a failure, and reports whether it differs from the latest one of its network.
@@ -368,20 +374,29 @@ func (x *editFailures) isNew(podUID string, f podedit.Refusal) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	key, text := fmt.Sprintf("%t %s %s", f.Removing, f.Network, f.Interface), f.Err.Error()
-	if x.byPod[podUID][key] == text {
-		return false
-	}
 	if x.byPod == nil {
-		x.byPod = map[string]map[string]string{}
+		x.byPod = map[string]map[string]*editFailure{}
 	}
 	if x.byPod[podUID] == nil {
-		x.byPod[podUID] = map[string]string{}
+		x.byPod[podUID] = map[string]*editFailure{}
 	}
-	x.byPod[podUID][key] = text
-	return true
+	known := x.byPod[podUID][key]
+	x.byPod[podUID][key] = &editFailure{text, true}
+	return known == nil || known.text != text
 }
 
-// forget forgets the failures of a pod whose networks are as its annotation asks, or that is gone.
+// keepLatest forgets the failures of a pod that the change that ends has not met.
+func (x *editFailures) keepLatest(podUID string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	maps.DeleteFunc(x.byPod[podUID], func(_ string, f *editFailure) bool {
+		old := !f.latest
+		f.latest = false
+		return old
+	})
+}
+
+// forget forgets the failures of a pod whose sandbox is gone.
 func (x *editFailures) forget(podUID string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
