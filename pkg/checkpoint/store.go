@@ -246,6 +246,19 @@ func (s *Store) All() []Record {
 	return inAttachOrder(out)
 }
 
+// AnyOf reports whether match returns true for a claim with records, and the pod of these. It copies no record:
+// hooks call it. match must not call methods of the store.
+func (s *Store) AnyOf(match func(attachment.ClaimRef, attachment.PodRef) bool) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for _, records := range s.claims {
+		if match(records[0].Claim, records[0].Pod) {
+			return true
+		}
+	}
+	return false
+}
+
 func inAttachOrder(out []Record) []Record {
 	slices.SortFunc(out, func(a, b Record) int {
 		return cmp.Or(

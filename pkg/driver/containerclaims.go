@@ -1,9 +1,11 @@
 package driver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -28,14 +30,19 @@ const (
 // podReferences has the claims that the containers of a pod reference. The gate comes with a
 // claim's CDI devices, and only into containers that reference the claim.
 type podReferences struct {
-	// claims has the pod's ResourceClaims in the order of its spec, without those that do not exist yet.
-	claims []podClaim
+	// claims has the names of the pod's ResourceClaims by their names in its spec, and refs the first reference to each.
+	// Both are without claims that do not exist yet. A spec may have thousands, so none is searched for one by one.
+	claims map[string]string
+	refs   map[string]podClaim
 	// containers has init containers first.
 	containers []containerReferences
 }
 
-// podClaim is a ResourceClaim of a pod by its name in the pod's spec.
-type podClaim struct{ name, claim string }
+// podClaim is a ResourceClaim of a pod by its name, and its position, in the pod's spec.
+type podClaim struct {
+	name     string
+	position int
+}
 
 // containerReferences has the devices that a container requests.
 type containerReferences struct {
@@ -53,16 +60,19 @@ func referencesOf(pod *corev1.Pod) *podReferences {
 	if len(pod.Spec.ResourceClaims) == 0 && extended == nil {
 		return nil
 	}
-	out := &podReferences{}
-	for _, c := range pod.Spec.ResourceClaims {
-		claim := c.ResourceClaimName
-		for _, s := range pod.Status.ResourceClaimStatuses {
-			if s.Name == c.Name && claim == nil {
-				claim = s.ResourceClaimName
-			}
+	out := &podReferences{claims: map[string]string{}, refs: map[string]podClaim{}}
+	made := map[string]*string{}
+	for _, s := range pod.Status.ResourceClaimStatuses {
+		made[s.Name] = s.ResourceClaimName
+	}
+	for i, c := range pod.Spec.ResourceClaims {
+		claim := cmp.Or(c.ResourceClaimName, made[c.Name])
+		if claim == nil {
+			continue
 		}
-		if claim != nil {
-			out.claims = append(out.claims, podClaim{c.Name, *claim})
+		out.claims[c.Name] = *claim
+		if _, found := out.refs[*claim]; !found {
+			out.refs[*claim] = podClaim{c.Name, i}
 		}
 	}
 	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
@@ -87,15 +97,26 @@ func (p *podReferences) knows(claim *resourceapi.ResourceClaim) bool {
 // position returns the position of a claim in the pod's spec. Claims that it does not name, such as the one for
 // extended resources, come last.
 func (p *podReferences) position(claim string) int {
-	if i := slices.IndexFunc(p.claims, func(c podClaim) bool { return c.claim == claim }); i >= 0 {
-		return i
+	if c, found := p.refs[claim]; found {
+		return c.position
 	}
-	return len(p.claims)
+	return math.MaxInt
 }
 
 // names reports whether the pod's spec or status names the claim.
 func (p *podReferences) names(ref attachment.ClaimRef) bool {
-	return p.position(ref.Name) < len(p.claims)
+	_, found := p.refs[ref.Name]
+	return found
+}
+
+// allOf reports whether match returns true for the names of all claims.
+func (p *podReferences) allOf(match func(claim string) bool) bool {
+	for claim := range p.refs {
+		if !match(claim) {
+			return false
+		}
+	}
+	return true
 }
 
 // knowsAll reports whether the pod names all claims. A pod without claims (nil) names none.
@@ -125,7 +146,7 @@ func (p *podReferences) gates(claim *resourceapi.ResourceClaim, c containerRefer
 		}
 		request, _, _ := strings.Cut(result.Request, "/") // of a request's alternatives
 		for _, ref := range c.claims {
-			if slices.Contains(p.claims, podClaim{ref.Name, claim.Name}) && (ref.Request == "" || ref.Request == request) {
+			if p.claims[ref.Name] == claim.Name && (ref.Request == "" || ref.Request == request) {
 				return true
 			}
 		}
@@ -135,10 +156,8 @@ func (p *podReferences) gates(claim *resourceapi.ResourceClaim, c containerRefer
 
 // nameOf returns the name of a claim in the pod's spec, which that of its extended resources has not.
 func (p *podReferences) nameOf(claim *resourceapi.ResourceClaim) (name string, ok bool) {
-	if i := p.position(claim.Name); i < len(p.claims) {
-		return p.claims[i].name, true
-	}
-	return "", false
+	c, ok := p.refs[claim.Name]
+	return c.name, ok
 }
 
 // checkContainers refuses a pod with a container that nothing would hold until the networks are

@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -36,19 +37,19 @@ func (p *preparer) hasMoved(s liveSandbox, gated []string) (bool, error) {
 	if known != nil && known.references == nil || known == nil && len(own) > 0 {
 		return false, nil
 	}
-	if known != nil && !slices.ContainsFunc(known.references.claims, func(c podClaim) bool { return !isOwn(c.claim) }) {
+	if known != nil && known.references.allOf(isOwn) {
 		return false, nil // as usual, and the node's other records are not looked through
 	}
-	for _, r := range p.store.All() {
-		switch {
-		case !isOther(r) || r.Claim.Namespace != pod.Namespace:
-		case known != nil && known.references.names(r.Claim):
-			return true, nil
-		case known == nil && p.watch.ends(r.Pod):
-			return false, reason.Errorf(reason.PodNotRead, "pod %s: reading which claims it refers to: the driver's watch has not seen it yet", pod)
+	found := p.store.AnyOf(func(claim attachment.ClaimRef, of attachment.PodRef) bool {
+		if of.UID == pod.UID || claim.Namespace != pod.Namespace {
+			return false
 		}
+		return known == nil && p.watch.ends(of) || known != nil && known.references.names(claim) && !isOwn(claim.Name)
+	})
+	if found && known == nil {
+		return false, reason.Errorf(reason.PodNotRead, "pod %s: reading which claims it refers to: the driver's watch has not seen it yet", pod)
 	}
-	return false, nil
+	return found, nil
 }
 
 // withRecorded adds to claims of a pod the others to which it refers and that are recorded, for whichever pod,
@@ -82,7 +83,7 @@ func (p *preparer) withRecorded(ctx context.Context, pod attachment.PodRef, have
 		}
 	}
 	slices.SortStableFunc(claims, func(a, b *resourceapi.ResourceClaim) int {
-		return references.position(a.Name) - references.position(b.Name)
+		return cmp.Compare(references.position(a.Name), references.position(b.Name))
 	})
 	return claims, nil
 }

@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -14,7 +15,9 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
+	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
+	"github.com/nadra-dev/nadra/test/bounded"
 	"github.com/nadra-dev/nadra/test/drivertest"
 )
 
@@ -254,4 +257,53 @@ func TestSharedClaim(t *testing.T) {
 		drivertest.Same(t, "plugins", nil, w.k.Calls)
 		drivertest.Same(t, "pod", "web", w.store.ForClaim("a-uid")[0].Pod.Name)
 	}, reserve(claim("a", "blue"), "web", "next"))
+}
+
+// TestManyReferencesGrowth checks that hooks do no work with the product of the node's records and of the claims to which a
+// pod refers, also by the names of claims that do not exist: the events of all pods wait for it.
+func TestManyReferencesGrowth(t *testing.T) {
+	bounded.Growth(t, 2000, func(n int) func() {
+		d := newDriver(t)
+		for claim := range n / 50 {
+			ref := attachment.ClaimRef{Namespace: "default", Name: fmt.Sprint("c-", claim), UID: fmt.Sprint("c-uid-", claim)}
+			prepared := make([]attachment.Prepared, 50)
+			for i := range prepared {
+				prepared[i] = attachment.Prepared{Claim: ref, Pod: drivertest.Web, Index: i, Request: fmt.Sprint("r-", i)}
+			}
+			if err := d.store.Put(prepared); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var absent []string
+		for i := range n {
+			absent = append(absent, fmt.Sprint("absent-", i))
+		}
+		see(t, d, referringTo("next", absent))
+		s := newHooks(d, time.Minute).liveOf(sandboxOfNext())
+		return func() {
+			if moved, err := d.preparer.hasMoved(s, nil); moved || err != nil {
+				t.Errorf("moved: %t, %v", moved, err)
+			}
+		}
+	})
+}
+
+// TestPodOfManyClaims checks that the driver reads a pod in time that does not grow with the square of its claims.
+func TestPodOfManyClaims(t *testing.T) {
+	bounded.Growth(t, 2000, func(n int) func() {
+		pod := &corev1.Pod{}
+		for i := range n {
+			name, claim := fmt.Sprint("of-", i), fmt.Sprint("claim-", i)
+			pod.Spec.ResourceClaims = append(pod.Spec.ResourceClaims, corev1.PodResourceClaim{Name: name, ResourceClaimTemplateName: &name})
+			pod.Status.ResourceClaimStatuses = append(pod.Status.ResourceClaimStatuses, corev1.PodResourceClaimStatus{Name: name, ResourceClaimName: &claim})
+		}
+		return func() {
+			references := referencesOf(pod)
+			for i := range n {
+				if at := references.position(fmt.Sprint("claim-", i)); at != i {
+					t.Fatalf("position of claim %d: %d", i, at)
+				}
+			}
+		}
+	})
 }
