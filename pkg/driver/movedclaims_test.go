@@ -262,11 +262,11 @@ func TestSharedClaim(t *testing.T) {
 // TestManyReferencesGrowth checks that hooks do no work with the product of the node's records and of the claims to which a
 // pod refers, also by the names of claims that do not exist: the events of all pods wait for it.
 func TestManyReferencesGrowth(t *testing.T) {
-	bounded.Growth(t, 2000, func(n int) func() {
+	bounded.Growth(t, 4000, func(n int) func() {
 		d := newDriver(t)
-		for claim := range n / 50 {
-			ref := attachment.ClaimRef{Namespace: "default", Name: fmt.Sprint("c-", claim), UID: fmt.Sprint("c-uid-", claim)}
-			prepared := make([]attachment.Prepared, 50)
+		for claim := range n / 100 {
+			ref := attachment.ClaimRef{Namespace: "default", Name: fmt.Sprintf("recorded-%06d", claim), UID: fmt.Sprint("c-uid-", claim)}
+			prepared := make([]attachment.Prepared, 100)
 			for i := range prepared {
 				prepared[i] = attachment.Prepared{Claim: ref, Pod: drivertest.Web, Index: i, Request: fmt.Sprint("r-", i)}
 			}
@@ -276,7 +276,7 @@ func TestManyReferencesGrowth(t *testing.T) {
 		}
 		var absent []string
 		for i := range n {
-			absent = append(absent, fmt.Sprint("absent-", i))
+			absent = append(absent, fmt.Sprintf("absent-%08d", i))
 		}
 		see(t, d, referringTo("next", absent))
 		s := newHooks(d, time.Minute).liveOf(sandboxOfNext())
