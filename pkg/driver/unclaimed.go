@@ -38,7 +38,8 @@ type unclaimedPods struct {
 	*pods
 	jobs  *attachJobs
 	edits *podEdits
-	// turns limits the number of pods whose annotations are planned at a time.
+	// turns limits the number of pods whose annotations are planned at a time. Who has a turn waits for no lock, and for no
+	// plugin: a pod whose DEL is slow would keep the turn from the others.
 	turns *semaphore.Weighted
 }
 
@@ -147,10 +148,6 @@ func (u *unclaimedPods) prepare(ctx context.Context, s liveSandbox) error {
 // plan plans and records the attachments of a sandbox. It leaves a running sandbox alone whose networks
 // another program has attached.
 func (u *unclaimedPods) plan(ctx context.Context, s liveSandbox) error {
-	if err := u.turns.Acquire(ctx, 1); err != nil {
-		return context.Cause(ctx)
-	}
-	defer u.turns.Release(1)
 	text := ptr.Deref(s.Networks, "")
 	if s.late {
 		known := u.watch.Find(s.Pod)
@@ -159,7 +156,11 @@ func (u *unclaimedPods) plan(ctx context.Context, s liveSandbox) error {
 		}
 		text = u.cfg.networksText(known.Annotations)
 	}
+	if err := u.turns.Acquire(ctx, 1); err != nil {
+		return context.Cause(ctx)
+	}
 	networks, err := u.owner.unclaimedNetworks(s, text, u.policies.of(s.Pod.Namespace))
+	u.turns.Release(1)
 	if err != nil {
 		u.cfg.Metrics.UnclaimedRefused()
 		u.events.Pod(s.Pod, corev1.EventTypeWarning, reason.EventFailedNoClaim, err.Error())
@@ -187,7 +188,11 @@ func (u *unclaimedPods) recordLocked(ctx context.Context, sandbox attachment.San
 	if err := u.clearEarlier(ctx, sandbox); err != nil {
 		return err
 	}
+	if err := u.turns.Acquire(ctx, 1); err != nil {
+		return context.Cause(ctx)
+	}
 	plan, err := u.planner.planUnclaimed(ctx, sandbox.Pod, networks, static)
+	u.turns.Release(1)
 	if err != nil {
 		return err
 	}

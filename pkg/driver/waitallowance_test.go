@@ -3,6 +3,9 @@ package driver
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +17,7 @@ import (
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/cdi"
 	"github.com/nadra-dev/nadra/test/drivertest"
 )
@@ -130,6 +134,42 @@ func TestPodIsPlannedOutsideOfTheHook(t *testing.T) {
 		}
 		drivertest.Same(t, "claims of its gate", []string{"solo-uid"}, gatedClaims(adjust))
 		drivertest.Same(t, "pods without records", 0, w.Driver.metricsState().WithoutRecords)
+	})
+}
+
+// TestSlowDELsKeepNoTurn checks a pod without a claim while as many others as are planned at a time wait for the DELs of their
+// earlier sandboxes: it is attached meanwhile.
+func TestSlowDELsKeepNoTurn(t *testing.T) {
+	inUnclaimedWorld(t, func(t *testing.T, w *world) {
+		sandbox := func(i int, id string) *nri.PodSandbox {
+			return with(asking(fmt.Sprint("slow-", i), "blue"), func(p *nri.PodSandbox) {
+				p.Id = fmt.Sprint(id, i)
+				p.Linux.Namespaces[0].Path = "/run/netns/" + p.Id
+			})
+		}
+		release := make(chan struct{})
+		w.k.Deleted = func() { <-release }
+		for _, id := range []string{"first-", "second-"} {
+			for i := range plansAtOnce {
+				if err := w.RunPodSandbox(t.Context(), sandbox(i, id)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if err := w.RunPodSandbox(t.Context(), asking("solo", "blue")); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		drivertest.Same(t, "DELs", plansAtOnce, len(slices.DeleteFunc(slices.Clone(w.k.Calls), func(c string) bool { return !strings.HasPrefix(c, "DEL ") })))
+		drivertest.Same(t, "phases", map[string]checkpoint.Phase{"net1": checkpoint.Attached}, w.phasesOfSolo())
+		close(release)
+		synctest.Wait()
+		for i := range plansAtOnce {
+			records := w.store.ForPod(sandbox(i, "").GetUid())
+			if len(records) != 1 || !checkpoint.InSandbox(sandbox(i, "second-").GetId())(records[0]) || records[0].Phase != checkpoint.Attached {
+				t.Errorf("records of slow pod %d: %+v", i, records)
+			}
+		}
 	})
 }
 
