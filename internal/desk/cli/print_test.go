@@ -190,10 +190,10 @@ func TestExplainPodFormats(t *testing.T) {
 // a line of nadra's.
 func TestTenantsEscapes(t *testing.T) {
 	const evil = `\e[31mred\nweb   net9`
-	server := apiServer(t, "[10.1.0.2/24]", `["`+evil+`"]`, "reason: Attached, message: network default/blue is attached as data0", `reason: AttachFailed, message: "`+evil+`"`, `status: "True", reason: Attached`, `status: "False", reason: Attached`)
+	server := apiServer(t, "[10.1.0.2/24]", `["`+evil+`"]`, `status: "True", reason: Attached, message: network default/blue is attached as data0`, `status: "False", reason: AttachFailed, message: "`+evil+`"`)
 	for _, args := range [][]string{{"get", "attachments", "-o", "wide"}, {"explain", "pod/web"}} {
 		out, errOut, _ := runAgainst(t, server, args...)
-		if !strings.Contains(out+errOut, "red") || strings.Contains(out+errOut, "\x1b") || strings.Contains(out+errOut, "\nweb   net9") {
+		if !strings.Contains(out+errOut, "31mred") || strings.Contains(out+errOut, "\x1b") || strings.Contains(out+errOut, "\nweb   net9") {
 			t.Errorf("%q prints %q, %q", args, out, errOut)
 		}
 	}
