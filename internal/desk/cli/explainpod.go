@@ -14,6 +14,7 @@ import (
 	"k8s.io/kubectl/pkg/util/podutils"
 
 	"github.com/nadra-dev/nadra/internal/desk/inspect"
+	"github.com/nadra-dev/nadra/internal/desk/report"
 )
 
 // maxExplained limits the pods of a workload that are inspected, each with several requests.
@@ -58,7 +59,7 @@ func (a *app) explainObject(ctx context.Context, args []string, flags *printFlag
 		}
 	}
 	if printer == nil {
-		err = c.Text(a.Out)
+		err = c.Text(report.Printable{Writer: a.Out})
 	} else {
 		err = printObject(a.Out, printer, c, c.Namespace, c.Pod)
 	}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/cli-runtime/pkg/printers"
 
 	"github.com/nadra-dev/nadra/internal/desk/inspect"
+	"github.com/nadra-dev/nadra/internal/desk/report"
 )
 
 const getHelp = `List the networks of pods, one row for every network of every pod.
@@ -91,7 +92,7 @@ func (o *getOptions) run(ctx context.Context, names []string) error {
 	if o.allNamespaces {
 		o.cluster.Namespace = ""
 	}
-	o.table = inspect.Table{Namespaces: o.allNamespaces, Wide: o.print.format() == "wide", NoHeaders: o.noHeaders}
+	o.table = inspect.Table{Namespaces: o.allNamespaces, Wide: o.print.format() == "wide", NoHeaders: o.noHeaders, Show: report.Visible}
 	if o.watch {
 		o.changes.Narrow = o.print.format() == "table"
 		return o.cluster.Watch(ctx, o.printChanges)

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nadra-dev/nadra/internal/desk/inspect"
+	"github.com/nadra-dev/nadra/internal/desk/report"
 )
 
 const getNetworksHelp = `List networks, and the nodes that offer them.
@@ -76,7 +77,7 @@ func (a *app) printNetworks(ctx context.Context, names []string, allNamespaces, 
 			_, err := fmt.Fprintf(a.ErrOut, "No networks found%s.\n", where)
 			return err
 		}
-		table := inspect.Table{Namespaces: allNamespaces, Wide: format.format() == "wide", NoHeaders: noHeaders}
+		table := inspect.Table{Namespaces: allNamespaces, Wide: format.format() == "wide", NoHeaders: noHeaders, Show: report.Visible}
 		return table.PrintNetworks(a.Out, networks)
 	}
 	return printItems(a.Out, printer, inspect.NetworkList(), networks, func(n inspect.Network) (any, string, string) {

@@ -26,15 +26,16 @@ var resources = map[string]string{
 	"ResourceSlice": "resourceslices", "DeviceClass": "deviceclasses", "NetworkAttachmentDefinition": "network-attachment-definitions",
 }
 
-// apiServer serves the objects of inspect's tests: one pod with one network of nadra.
-func apiServer(t *testing.T) *httptest.Server {
+// apiServer serves the objects of inspect's tests: one pod with one network of nadra. The text of the objects is changed by
+// pairs of old and new strings.
+func apiServer(t *testing.T, changes ...string) *httptest.Server {
 	t.Helper()
 	text, err := os.ReadFile("../inspect/testdata/base.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
 	items := map[string][]map[string]any{}
-	for document := range strings.SplitSeq(string(text), "\n---\n") {
+	for document := range strings.SplitSeq(strings.NewReplacer(changes...).Replace(string(text)), "\n---\n") {
 		var object map[string]any
 		if err := yaml.Unmarshal([]byte(document), &object); err != nil {
 			t.Fatal(err)
@@ -181,6 +182,19 @@ func TestExplainPodFormats(t *testing.T) {
 		out, errOut, code := runAgainst(t, server, "explain", "pod/web", "-o", format)
 		if code != CodeOK || !strings.Contains(out, want) {
 			t.Errorf("-o %s: code %d, %s%s", format, code, out, errOut)
+		}
+	}
+}
+
+// TestTenantsEscapes checks that what others have written into a claim's status does not act on the terminal, nor looks like
+// a line of nadra's.
+func TestTenantsEscapes(t *testing.T) {
+	const evil = `\e[31mred\nweb   net9`
+	server := apiServer(t, "[10.1.0.2/24]", `["`+evil+`"]`, `status: "True", reason: Attached, message: network default/blue is attached as data0`, `status: "False", reason: AttachFailed, message: "`+evil+`"`)
+	for _, args := range [][]string{{"get", "attachments", "-o", "wide"}, {"explain", "pod/web"}} {
+		out, errOut, _ := runAgainst(t, server, args...)
+		if !strings.Contains(out+errOut, "31mred") || strings.Contains(out+errOut, "\x1b") || strings.Contains(out+errOut, "\nweb   net9") {
+			t.Errorf("%q prints %q, %q", args, out, errOut)
 		}
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"k8s.io/klog/v2"
 
 	_ "github.com/nadra-dev/nadra/internal/desk/cli/english" // before kubectl's libraries
+	"github.com/nadra-dev/nadra/internal/desk/report"
 )
 
 // The exit codes, on which scripts rely. convert --diff has kubectl diff's instead.
@@ -146,7 +147,9 @@ type app struct {
 }
 
 // note prints a line for people, on standard error.
-func (a *app) note(format string, args ...any) { _, _ = fmt.Fprintf(a.ErrOut, format+"\n", args...) }
+func (a *app) note(format string, args ...any) {
+	_, _ = fmt.Fprintf(report.Printable{Writer: a.ErrOut}, format+"\n", args...)
+}
 
 // exit prints why the program ends with an exit code.
 func (a *app) exit(code exitError, format string, args ...any) error {
@@ -169,7 +172,7 @@ func exitCode(command *cobra.Command, err error, streams genericiooptions.IOStre
 	case errors.As(err, &exit):
 		return int(exit)
 	}
-	_, _ = fmt.Fprintln(streams.ErrOut, "error:", withRemedy(err))
+	_, _ = fmt.Fprintln(report.Printable{Writer: streams.ErrOut}, "error:", withRemedy(err))
 	if f := command.Flags().Lookup("diff"); f != nil && f.Changed {
 		return diffTrouble
 	}

@@ -15,6 +15,8 @@ type Table struct {
 	Namespaces bool // print the namespace
 	Wide       bool
 	NoHeaders  bool
+	// Show returns how a value of others is shown. It may be nil.
+	Show func(string) string
 
 	out     *tabwriter.Writer
 	printed bool
@@ -78,6 +80,9 @@ func (t *Table) line(r row) {
 		cells = append(cells, r.wide...)
 	}
 	for i, c := range cells {
+		if t.Show != nil {
+			c = t.Show(c)
+		}
 		cells[i] = cmp.Or(c, "-")
 	}
 	_, _ = fmt.Fprintln(t.out, strings.Join(cells, "\t"))

@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"maps"
 	"net/url"
 	"slices"
@@ -49,6 +50,28 @@ func Visible(s string) string {
 		}
 	}
 	return b.String()
+}
+
+// Printable writes texts that may have values of others to a terminal. It shows what does not print as Visible does, apart
+// from tabs and the ends of lines.
+type Printable struct{ io.Writer }
+
+// Write implements io.Writer.
+func (p Printable) Write(text []byte) (int, error) {
+	var out strings.Builder
+	for part := range strings.SplitAfterSeq(string(text), "\n") {
+		for i, cell := range strings.Split(strings.TrimSuffix(part, "\n"), "\t") {
+			if i > 0 {
+				out.WriteByte('\t')
+			}
+			out.WriteString(Visible(cell))
+		}
+		if strings.HasSuffix(part, "\n") {
+			out.WriteByte('\n')
+		}
+	}
+	_, err := io.WriteString(p.Writer, out.String())
+	return len(text), err
 }
 
 // unprintable reports whether a character does not print. Broken UTF-8 is read as the
