@@ -1,9 +1,9 @@
 package chart
 
 import (
-	celgo "github.com/google/cel-go/cel"
 	"testing"
 
+	celgo "github.com/google/cel-go/cel"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -82,8 +82,10 @@ func TestDriverMakesNoSharedSlice(t *testing.T) {
 		"of another node":   {change: func(s *resourceapi.ResourceSlice) { s.Spec.NodeName = ptr.To("node-2") }, refused: true},
 		"with other labels": {change: func(s *resourceapi.ResourceSlice) { s.Labels = map[string]string{"example.com/x": profile} }},
 		"with the label":    {change: func(s *resourceapi.ResourceSlice) { s.Labels = map[string]string{"nadra.dev/profile": profile} }, refused: true},
-		"with an empty label": {change: func(s *resourceapi.ResourceSlice) { s.Labels = map[string]string{"nadra.dev/profile": ""} },
-			refused: true},
+		"with an empty label": {
+			change:  func(s *resourceapi.ResourceSlice) { s.Labels = map[string]string{"nadra.dev/profile": ""} },
+			refused: true,
+		},
 		"with a shared slice's name": {change: func(s *resourceapi.ResourceSlice) { s.Name = "nadra-" + profile + "-3" }, refused: true},
 		"of a node with a like name": {change: func(s *resourceapi.ResourceSlice) { s.Name = "nadra-" + profile + "-net.nadra.dev-x2x4x" }},
 		"an earlier one": {change: func(s *resourceapi.ResourceSlice) {
