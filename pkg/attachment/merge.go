@@ -12,10 +12,28 @@ func mergeCNIArgs(conflist json.RawMessage, args map[string]json.RawMessage) (js
 	if len(args) == 0 {
 		return conflist, nil
 	}
+	return editCNIArgs(conflist, func(cni object) { maps.Copy(cni, args) })
+}
+
+// WithoutArgs returns the attachment without the arguments that the selection requests: those of the network stay,
+// except values that the selection has replaced.
+func (a Attachment) WithoutArgs() (out Attachment, err error) {
+	out = a
+	out.Args = nil
+	out.Conflist, err = editCNIArgs(a.Conflist, func(cni object) {
+		for key := range a.Args {
+			delete(cni, key)
+		}
+	})
+	return out, err
+}
+
+// editCNIArgs applies an edit to "args.cni" of every plugin of a list.
+func editCNIArgs(conflist json.RawMessage, edit func(cni object)) (json.RawMessage, error) {
 	return editPlugins(conflist, func(plugin object) error {
 		return editObject(plugin, "args", func(own object) error {
 			return editObject(own, "cni", func(cni object) error {
-				maps.Copy(cni, args)
+				edit(cni)
 				return nil
 			})
 		})

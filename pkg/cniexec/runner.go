@@ -162,7 +162,27 @@ func (r *Runner) add(ctx context.Context, s attachment.Sandbox, a attachment.Att
 // result is what ADD returned, as JSON, or empty if it never succeeded. Plugins get it as
 // prevResult if libcni's cache lost it. Del leaves out a result that cannot be converted
 // to the configuration's version: a DEL must work without (CNI specification, § "DEL").
+//
+// If the ADD never succeeded, Del tries a chain that fails again without the arguments that the pod requests: plugins
+// refuse arguments in DEL as in ADD, and such a DEL would fail for ever. The first try has them, because a plugin may
+// need them to find what it made.
 func (r *Runner) Del(ctx context.Context, s attachment.Sandbox, a attachment.Attachment, result json.RawMessage) error {
+	err := r.tryDel(ctx, s, a, result)
+	if err == nil || len(result) > 0 || len(a.Args) == 0 || ctx.Err() != nil {
+		return err
+	}
+	plain, invalid := a.WithoutArgs()
+	if invalid != nil {
+		return err
+	}
+	if again := r.tryDel(ctx, s, plain, nil); again != nil {
+		return errors.Join(err, again)
+	}
+	return nil
+}
+
+// tryDel runs the chain with DEL once.
+func (r *Runner) tryDel(ctx context.Context, s attachment.Sandbox, a attachment.Attachment, result json.RawMessage) error {
 	list, err := libcni.NetworkConfFromBytes(a.Conflist)
 	if err != nil {
 		return invalidConflist(err)

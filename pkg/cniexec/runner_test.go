@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -394,6 +395,41 @@ func TestDelGoesOnWithoutAResultThatCannotBeConverted(t *testing.T) {
 			}
 			if diff := cmp.Diff([]string{"", ""}, w.prevResult(t, "p.DEL")); diff != "" {
 				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestDelIsTriedWithoutArguments checks that arguments of the pod that a plugin refuses in ADD do not keep its DEL from
+// succeeding, and that a DEL gets them as long as it may need them.
+func TestDelIsTriedWithoutArguments(t *testing.T) {
+	for name, tt := range map[string]struct {
+		refuses, result string
+		deleted         bool
+		dels            []string // what each has in args.cni
+	}{
+		"refused":              {refuses: `"ips":5`, deleted: true, dels: []string{`{"ips":5,"own":"x"}`, `{"own":"x"}`}},
+		"accepted":             {refuses: "nothing", deleted: true, dels: []string{`{"ips":5,"own":"x"}`}},
+		"refused without":      {refuses: "args", dels: []string{`{"ips":5,"own":"x"}`, `{"own":"x"}`}},
+		"refused after an ADD": {refuses: `"ips":5`, result: result, dels: []string{`{"ips":5,"own":"x"}`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.plugin(t, "p", `cat >$DIR/in; sed 's/.*"args":{"cni":\({[^}]*}\).*/\1/' $DIR/in >>$DIR/log; echo >>$DIR/log
+if grep -q '`+tt.refuses+`' $DIR/in; then echo '{"code":999,"msg":"refused"}'; exit 1; fi`)
+			a, err := attachment.NewAttachment(attachment.Network{
+				Ref: attachment.NetworkRef{Namespace: "default", Name: "blue"}, CNIName: "blue",
+				Conflist: json.RawMessage(`{"cniVersion":"1.0.0","name":"blue","plugins":[{"type":"p","args":{"cni":{"own":"x"}}}]}`),
+			}, attachment.Selection{CNIArgs: map[string]json.RawMessage{"ips": json.RawMessage("5")}}, "net1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := w.Del(t.Context(), sandbox, a, json.RawMessage(tt.result)); (err == nil) != tt.deleted {
+				t.Errorf("DEL: %v", err)
+			}
+			dels := slices.DeleteFunc(w.log(t), func(line string) bool { return line == "" })
+			if diff := cmp.Diff(tt.dels, dels); diff != "" {
+				t.Errorf("args.cni of the DELs (-want +got):\n%s", diff)
 			}
 		})
 	}

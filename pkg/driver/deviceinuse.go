@@ -60,7 +60,11 @@ func holdersOf(records []checkpoint.Record, dels []checkpoint.PendingDEL) holder
 		}
 	}
 	for _, d := range dels {
-		for _, s := range sharesOf(d.Record) {
+		shares := sharesOf(d.Record)
+		if d.Record.Hardware == nil || d.Record.Hardware.ID == "" {
+			shares = shares[1:] // a copy of a shared device: a tenant whose DEL never succeeds would hold it for ever
+		}
+		for _, s := range shares {
 			h.records[s], h.pending[s] = d.Record, d
 		}
 	}

@@ -185,7 +185,14 @@ func TestPluginsGoByTheConfiguredMultusDir(t *testing.T) {
 // retried at once, and is refused with the DEL's cause while it fails.
 func TestPrepareNamesThePendingDELOfADevice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d, k := attachedDriver(t)
+		d := newDriverWith(t, setup{}, nad("blue", blueConf))
+		prepare(t, d, claim("a", "blue"))
+		held := d.store.All()[0].Prepared
+		held.Hardware = &attachment.Hardware{ID: "0000:3b:02.0"}
+		if err := errors.Join(d.store.DeleteClaim("a-uid", drivertest.Web.UID), d.store.Put([]attachment.Prepared{held}), attachOnce(t, d, drivertest.SandboxNo(1))); err != nil {
+			t.Fatal(err)
+		}
+		k := kernelOf(d)
 		key := d.store.All()[0].Key()
 		share := d.store.All()[0].ShareID
 		k.End(drivertest.SandboxNo(1))

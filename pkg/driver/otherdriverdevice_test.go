@@ -310,6 +310,31 @@ func TestOthersDevicesInUse(t *testing.T) {
 	}
 }
 
+// TestPendingDELHoldsNoCopy checks that a DEL that never succeeds holds hardware, and no copy of a device that several
+// claims may have: each copy that a tenant holds would stop the next pod that the scheduler gives it.
+func TestPendingDELHoldsNoCopy(t *testing.T) {
+	for name, tt := range map[string]struct {
+		hardware *attachment.Hardware
+		held     bool
+	}{
+		"a copy":              {},
+		"a function":          {&attachment.Hardware{ID: "0000:3b:02.0"}, true},
+		"a copy of functions": {hardware: &attachment.Hardware{ResourceName: "example.com/rdma"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			next := claim("b", "blue")
+			next.Status.Allocation.Devices.Results[0].ShareID = nil
+			r := checkpoint.Record{Phase: checkpoint.Attaching, Sandbox: &attachment.Sandbox{ID: "sandbox-1"}, Prepared: attachment.Prepared{
+				Claim: attachment.ClaimRef{Namespace: "default", Name: "a", UID: "a-uid"}, Pod: drivertest.Web, Request: "req0", Pool: "node-1/networks", Device: "node-0-0", Hardware: tt.hardware,
+			}}
+			claims := []*resourceapi.ResourceClaim{next}
+			pending := inUse(claims, nil, []checkpoint.PendingDEL{{Record: r, Cause: "ips is no list"}})
+			drivertest.Same(t, "held by a pending DEL", tt.held, reason.Of(pending) == reason.DeviceInUse)
+			drivertest.Same(t, "held by a claim", true, reason.Of(inUse(claims, []checkpoint.Record{r}, nil)) == reason.DeviceInUse)
+		})
+	}
+}
+
 // TestOrdinaryPrepareSendsNoRequest checks pods whose networks draw from no pool.
 func TestOrdinaryPrepareSendsNoRequest(t *testing.T) {
 	kube := fake.NewClientset()

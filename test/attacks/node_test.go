@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
 
+	api "github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/test/lab"
 )
 
@@ -22,7 +23,7 @@ import (
 const otherDriver = "gpu.example.com"
 
 // TestAttackNodeToken uses the token of the driver of node-1 for what does not belong to that node: slices
-// of other drivers, of other nodes and of all nodes, and other fields of its pods. With a token that is
+// of other drivers, of other nodes, of all nodes and of a profile, and other fields of its pods. With a token that is
 // bound to no pod, and so to no node, it tries the node's own.
 func TestAttackNodeToken(t *testing.T) {
 	a := setup(t, "node")
@@ -30,6 +31,12 @@ func TestAttackNodeToken(t *testing.T) {
 	stolen := a.as("nadra", "nadra-node", a.driverPod(own))
 	unbound := a.as("nadra", "nadra-node", nil)
 	nobody := a.slice("", otherDriver, "")
+	const profile = "0123456789abcdef0123456789abcdef"
+	shared := func(name string, labels map[string]string) *resourceapi.ResourceSlice {
+		s := a.slice(name, lab.DriverName, own)
+		s.Labels, s.Spec.Pool.Name = labels, own+"/attack"
+		return s
+	}
 
 	for _, tt := range []struct {
 		name  string
@@ -41,6 +48,8 @@ func TestAttackNodeToken(t *testing.T) {
 		{"a slice of another driver for all nodes", stolen, a.slice("attack-all", otherDriver, "")},
 		{"a slice of nadra on node-2", stolen, a.slice("attack-nadra", lab.DriverName, other)},
 		{"a slice of nadra for all nodes", stolen, a.slice("attack-nadra-all", lab.DriverName, "")},
+		{"a slice of nadra with the label of a profile", stolen, shared("attack-profile", map[string]string{api.ProfileLabel: profile})},
+		{"a slice of nadra with the name of a profile's slice", stolen, shared("nadra-"+profile+"-0", nil)},
 		{"a slice of nadra by a token without a node", unbound, a.slice("attack-unbound", lab.DriverName, own)},
 		{"a slice of another driver by a token without a node", unbound, a.slice("attack-unbound-other", otherDriver, own)},
 	} {

@@ -109,7 +109,7 @@ func sick(networks []*Definition, health func(*Definition) Health, pods int64) (
 	inNamespace := map[string]int{}
 	for _, d := range unhealthy {
 		ref := d.Network.Ref
-		if !d.Shareable(pods) || slices.Contains(chains, d.Programs) {
+		if !d.shareable(pods) || slices.Contains(chains, d.Programs) {
 			continue
 		}
 		if inNamespace[ref.Namespace]++; len(single) < maxUnhealthy && inNamespace[ref.Namespace] <= maxInNamespace {
@@ -185,7 +185,7 @@ func (f Facts) Shared(networks []*Definition) []*Definition {
 	var out []*Definition
 	for _, d := range networks {
 		sick := failing[d.Programs] && d.Network.HasStatus() || unhealthy[d.Network.Ref.String()]
-		if !sick && d.Shareable(f.Pods) && h.Check(d) == nil && h.CheckPool(d) == nil {
+		if !sick && d.shareable(f.Pods) && h.Check(d) == nil && h.CheckPool(d) == nil {
 			out = append(out, d)
 		}
 	}

@@ -181,10 +181,10 @@ func (d *Definition) Bases(links map[string]Link, pods int64) []string {
 	return []string{d.placeOf(links).name, aligned.placeOf(links).name}
 }
 
-// Shareable reports whether like nodes that take this number of pods can share the network's devices. What is
+// shareable reports whether like nodes that take this number of pods can share the network's devices. What is
 // a node's own cannot be shared: a configuration in one of its files, addresses that may run out, and a card
 // with which claims align other devices.
-func (d *Definition) Shareable(pods int64) bool {
+func (d *Definition) shareable(pods int64) bool {
 	return d.config != "" && !d.align && !d.isLimited(pods)
 }
 

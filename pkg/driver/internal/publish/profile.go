@@ -11,6 +11,7 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -267,8 +268,9 @@ func (p *profile) follow(ctx context.Context) {
 		return
 	}
 	selector := labels.SelectorFromSet(labels.Set{v1alpha1.ProfileLabel: p.name}).String()
+	of := fields.Set{resourceapi.ResourceSliceSelectorDriver: v1alpha1.DriverName, resourceapi.ResourceSliceSelectorNodeName: ""}.String() // no node's
 	informer := metadatainformer.NewFilteredMetadataInformer(p.Metadata, resourceapi.SchemeGroupVersion.WithResource("resourceslices"), metav1.NamespaceAll, 0, cache.Indexers{},
-		func(o *metav1.ListOptions) { o.LabelSelector = selector }).Informer()
+		func(o *metav1.ListOptions) { o.LabelSelector, o.FieldSelector = selector, of }).Informer()
 	if _, err := informer.AddEventHandler(background.OnChange(p.changed)); err != nil {
 		klog.FromContext(ctx).Error(err, "The slices of the node's profile cannot be watched; the node publishes its networks itself", "profile", p.name)
 		return

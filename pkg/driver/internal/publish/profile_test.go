@@ -13,8 +13,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/fake"
 	metadatafake "k8s.io/client-go/metadata/fake"
 	ktesting "k8s.io/client-go/testing"
@@ -149,6 +151,27 @@ func TestNodeSharesItsNetworks(t *testing.T) {
 		after(sharedWait)
 		drivertest.Same(t, "published when the shared slices are gone", []string{"default-red", "default-redder", "default-tiny"}, b.published())
 	})
+}
+
+// TestForgedSharedSlices checks that a node goes by no slices of its profile that the driver of another node has made, if
+// an earlier version of the policy has let it.
+func TestForgedSharedSlices(t *testing.T) {
+	for node, want := range map[string][]string{"node-2": {"default-red"}, "": {}} {
+		made := fields.Set{resourceapi.ResourceSliceSelectorDriver: v1alpha1.DriverName, resourceapi.ResourceSliceSelectorNodeName: node}
+		inProfileBench(t, func(t *testing.T, b *profileBench) {
+			b.slices.PrependReactor("list", "resourceslices", func(action ktesting.Action) (bool, runtime.Object, error) {
+				return !action.(ktesting.ListAction).GetListRestrictions().Fields.Matches(made), &metav1.List{}, nil
+			})
+			b.slices.PrependWatchReactor("resourceslices", func(action ktesting.Action) (bool, watch.Interface, error) {
+				return !action.(ktesting.WatchAction).GetWatchRestrictions().Fields.Matches(made), watch.NewFake(), nil
+			})
+			b.add("red", drivertest.RedConf)
+			b.begin(t)
+			after(2 * sharedWait)
+			b.share(true)
+			drivertest.Same(t, "published beside slices of node "+node, want, b.published())
+		})
+	}
 }
 
 // TestSlowController checks that a node publishes nothing itself while the controller changes the shared slices again and
