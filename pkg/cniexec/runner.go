@@ -163,12 +163,12 @@ func (r *Runner) add(ctx context.Context, s attachment.Sandbox, a attachment.Att
 // prevResult if libcni's cache lost it. Del leaves out a result that cannot be converted
 // to the configuration's version: a DEL must work without (CNI specification, § "DEL").
 //
-// If the ADD never succeeded, Del tries a chain that fails again without the arguments that the pod requests: plugins
+// Without a result, Del tries a chain that a plugin refuses once more without the arguments that the pod requests: plugins
 // refuse arguments in DEL as in ADD, and such a DEL would fail for ever. The first try has them, because a plugin may
-// need them to find what it made.
+// need them to find what it made; what fails for a passing reason is tried with them again.
 func (r *Runner) Del(ctx context.Context, s attachment.Sandbox, a attachment.Attachment, result json.RawMessage) error {
 	err := r.tryDel(ctx, s, a, result)
-	if err == nil || len(result) > 0 || len(a.Args) == 0 || ctx.Err() != nil {
+	if err == nil || len(result) > 0 || len(a.Args) == 0 || ctx.Err() != nil || Transient(err) {
 		return err
 	}
 	plain, invalid := a.WithoutArgs()

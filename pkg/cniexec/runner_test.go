@@ -405,6 +405,7 @@ func TestDelGoesOnWithoutAResultThatCannotBeConverted(t *testing.T) {
 func TestDelIsTriedWithoutArguments(t *testing.T) {
 	for name, tt := range map[string]struct {
 		refuses, result string
+		code            uint // 999 if it is 0
 		deleted         bool
 		dels            []string // what each has in args.cni
 	}{
@@ -412,11 +413,15 @@ func TestDelIsTriedWithoutArguments(t *testing.T) {
 		"accepted":             {refuses: "nothing", deleted: true, dels: []string{`{"ips":5,"own":"x"}`}},
 		"refused without":      {refuses: "args", dels: []string{`{"ips":5,"own":"x"}`, `{"own":"x"}`}},
 		"refused after an ADD": {refuses: `"ips":5`, result: result, dels: []string{`{"ips":5,"own":"x"}`}},
+		"for a passing reason": {refuses: `"ips":5`, code: types.ErrTryAgainLater, dels: []string{`{"ips":5,"own":"x"}`}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w, code := newWorld(t), "999"
+			if tt.code > 0 {
+				code = fmt.Sprint(tt.code)
+			}
 			w.plugin(t, "p", `cat >$DIR/in; sed 's/.*"args":{"cni":\({[^}]*}\).*/\1/' $DIR/in >>$DIR/log; echo >>$DIR/log
-if grep -q '`+tt.refuses+`' $DIR/in; then echo '{"code":999,"msg":"refused"}'; exit 1; fi`)
+if grep -q '`+tt.refuses+`' $DIR/in; then echo '{"code":`+code+`,"msg":"refused"}'; exit 1; fi`)
 			a, err := attachment.NewAttachment(attachment.Network{
 				Ref: attachment.NetworkRef{Namespace: "default", Name: "blue"}, CNIName: "blue",
 				Conflist: json.RawMessage(`{"cniVersion":"1.0.0","name":"blue","plugins":[{"type":"p","args":{"cni":{"own":"x"}}}]}`),

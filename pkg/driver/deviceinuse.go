@@ -52,7 +52,9 @@ type holders struct {
 	pending map[share]checkpoint.PendingDEL
 }
 
-func holdersOf(records []checkpoint.Record, dels []checkpoint.PendingDEL) holders {
+// holdersOf returns what holds shares, for pods with these claims. A pending DEL holds a copy of a shared device against
+// its own claim only: the DEL of a tenant may never succeed, and others get the copy meanwhile.
+func holdersOf(records []checkpoint.Record, dels []checkpoint.PendingDEL, claims ...*resourceapi.ResourceClaim) holders {
 	h := holders{map[share]checkpoint.Record{}, map[share]checkpoint.PendingDEL{}}
 	for _, r := range records {
 		for _, s := range sharesOf(r) {
@@ -60,9 +62,9 @@ func holdersOf(records []checkpoint.Record, dels []checkpoint.PendingDEL) holder
 		}
 	}
 	for _, d := range dels {
-		shares := sharesOf(d.Record)
-		if d.Record.Hardware == nil || d.Record.Hardware.ID == "" {
-			shares = shares[1:] // a copy of a shared device: a tenant whose DEL never succeeds would hold it for ever
+		shares, own := sharesOf(d.Record), func(c *resourceapi.ResourceClaim) bool { return string(c.UID) == d.Record.Claim.UID }
+		if copied := d.Record.Hardware == nil || d.Record.Hardware.ID == ""; copied && !slices.ContainsFunc(claims, own) {
+			shares = shares[1:]
 		}
 		for _, s := range shares {
 			h.records[s], h.pending[s] = d.Record, d
@@ -94,7 +96,7 @@ func (h holders) error(s share) *heldError {
 // inUse returns an error if another claim still has a device of these claims. The scheduler
 // allocates each device once, but after a forced deletion, or while a DEL is pending, sooner than the node is done.
 func inUse(claims []*resourceapi.ResourceClaim, records []checkpoint.Record, dels []checkpoint.PendingDEL) error {
-	held := holdersOf(records, dels)
+	held := holdersOf(records, dels, claims...)
 	for _, claim := range claims {
 		if claim.Status.Allocation == nil {
 			continue // the planner refuses it

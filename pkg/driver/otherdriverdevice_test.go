@@ -331,6 +331,9 @@ func TestPendingDELHoldsNoCopy(t *testing.T) {
 			pending := inUse(claims, nil, []checkpoint.PendingDEL{{Record: r, Cause: "ips is no list"}})
 			drivertest.Same(t, "held by a pending DEL", tt.held, reason.Of(pending) == reason.DeviceInUse)
 			drivertest.Same(t, "held by a claim", true, reason.Of(inUse(claims, []checkpoint.Record{r}, nil)) == reason.DeviceInUse)
+			r.Claim = attachment.ClaimRef{Namespace: "default", Name: "b", UID: string(next.UID)}
+			r.Pod.UID = "before"
+			drivertest.Same(t, "held by the pending DEL of the pod before, of the same claim", true, reason.Of(inUse(claims, nil, []checkpoint.PendingDEL{{Record: r}})) == reason.DeviceInUse)
 		})
 	}
 }

@@ -55,7 +55,8 @@ func (u Uninstaller) isInstalled(o client.Object) bool {
 	case "", metav1.NamespaceSystem:
 		return strings.HasPrefix(o.GetName(), nadra+"-") || o.GetName() == v1alpha1.DriverName
 	}
-	return false
+	// The chart gives the driver rights in namespaces that have what it reads.
+	return o.GetObjectKind().GroupVersionKind().Group == rbacGroup && strings.HasPrefix(o.GetName(), driver+"-")
 }
 
 // deleteState deletes the state of an upgrade, and its Lease.

@@ -135,6 +135,10 @@ func TestDeletesWhatTheManifestsInstall(t *testing.T) {
 				&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "nadra-viewer"}},
 			}
 			u.Client = clientfake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(theirs...).Build()
+			ofChart := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "pools", Name: "nadra-node-sriov", Labels: label}}
+			if err := u.Client.Create(t.Context(), ofChart.DeepCopy()); err != nil {
+				t.Fatal(err)
+			}
 			var installed []*unstructured.Unstructured
 			for _, r := range built.Resources() {
 				o := &unstructured.Unstructured{}
@@ -157,6 +161,9 @@ func TestDeletesWhatTheManifestsInstall(t *testing.T) {
 				if there(t, u, o.DeepCopy(), o.GetNamespace(), o.GetName()) {
 					t.Errorf("%s %s/%s is still there", o.GetKind(), o.GetNamespace(), o.GetName())
 				}
+			}
+			if there(t, u, ofChart, ofChart.Namespace, ofChart.Name) {
+				t.Error("the driver's rights in a namespace with pools are still there")
 			}
 			for _, o := range theirs {
 				if !there(t, u, o.DeepCopyObject().(client.Object), o.GetNamespace(), o.GetName()) {
