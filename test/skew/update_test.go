@@ -141,8 +141,8 @@ func (h handover) split(all []life) (during, others []life) {
 	return during, others
 }
 
-// nothingLeft returns an error if pods have left something on the node. The controllers' pods are
-// others than before, and the bridge stays.
+// nothingLeft returns an error if pods have left something on the node. The pods of the controllers and of the
+// certificates are others than before, and the bridge stays.
 func (c *churn) nothingLeft(before lab.Snapshot) error {
 	now, err := lab.TakeSnapshot(c.Cluster.Node(1))
 	if err != nil {
@@ -154,7 +154,7 @@ func (c *churn) nothingLeft(before lab.Snapshot) error {
 		switch kind, name, _ := strings.Cut(what, " "); {
 		case what == "link br-skew":
 		case kind == "netns" || strings.HasPrefix(name, "veth"):
-			if controllers[kind]++; controllers[kind] > controllerReplicas {
+			if controllers[kind]++; controllers[kind] > controllerReplicas+1 {
 				left = append(left, what)
 			}
 		default:
