@@ -105,9 +105,12 @@ func (s *subject) allocation(w want) Step {
 		return notUsed("")
 	case w.claim == nil:
 		return notReached()
-	case w.result != nil && unscheduled != "" && s.allocatedAway(w) != nil:
-		return *s.allocatedAway(w)
 	case w.result != nil:
+		if unscheduled != "" {
+			if away := s.allocatedAway(w); away != nil {
+				return *away
+			}
+		}
 		return ok(fmt.Sprintf("device %s of pool %s", w.result.Device, w.result.Pool))
 	case s.before.failed(), s.gated():
 		return notReached()

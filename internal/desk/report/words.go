@@ -34,13 +34,18 @@ func count(n int, noun string) string {
 
 // Visible returns one line for a value of others. It shows characters that do not print,
 // such as a terminal's escape sequences, as Go would write them.
-func Visible(s string) string {
+func Visible(s string) string { return visible(s, "") }
+
+// visible returns a value as Visible does, but keeps some characters.
+func visible(s, kept string) string {
 	if strings.IndexFunc(s, unprintable) < 0 {
 		return s
 	}
 	var b strings.Builder
 	for i, r := range s {
 		switch {
+		case strings.ContainsRune(kept, r):
+			b.WriteRune(r)
 		case r == utf8.RuneError && !strings.HasPrefix(s[i:], "\uFFFD"):
 			fmt.Fprintf(&b, `\x%02x`, s[i])
 		case unprintable(r):
@@ -58,19 +63,7 @@ type Printable struct{ io.Writer }
 
 // Write implements io.Writer.
 func (p Printable) Write(text []byte) (int, error) {
-	var out strings.Builder
-	for part := range strings.SplitAfterSeq(string(text), "\n") {
-		for i, cell := range strings.Split(strings.TrimSuffix(part, "\n"), "\t") {
-			if i > 0 {
-				out.WriteByte('\t')
-			}
-			out.WriteString(Visible(cell))
-		}
-		if strings.HasSuffix(part, "\n") {
-			out.WriteByte('\n')
-		}
-	}
-	_, err := io.WriteString(p.Writer, out.String())
+	_, err := io.WriteString(p.Writer, visible(string(text), "\t\n"))
 	return len(text), err
 }
 
