@@ -14,7 +14,15 @@ import (
 // with the process at the latest. There is no lock file to remove, because the folder
 // itself is locked.
 func lockFolder(ctx context.Context, dir string) (unlock func(), err error) {
-	var file *os.File
+	file, err := lockedFolder(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	return func() { file.Close() }, nil
+}
+
+// lockedFolder does the same. The lock is held until the last process that has the file closes it.
+func lockedFolder(ctx context.Context, dir string) (file *os.File, err error) {
 	err = poll(ctx, time.Hour, "waiting for the lock on "+dir, func(context.Context) (bool, error) {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return false, stop(err)
@@ -22,10 +30,7 @@ func lockFolder(ctx context.Context, dir string) (unlock func(), err error) {
 		file, err = lockExisting(dir, unix.LOCK_EX|unix.LOCK_NB)
 		return err == nil, err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return func() { file.Close() }, nil
+	return file, err
 }
 
 // lockExisting locks a folder as flock(2) does; closing the file ends the lock.

@@ -23,7 +23,8 @@ type Machine struct {
 	components []component
 	folders    map[string]string // path in the machine → folder on its disk
 	files      []bind
-	writable   []string // if the root file system is read-only: what else is not
+	writable   []string   // if the root file system is read-only: what else is not
+	held       []*os.File // what the first process has open until the machine ends
 }
 
 // boot creates the machine's namespaces. The caller connects its network and starts its
@@ -79,7 +80,7 @@ func (m *Machine) startInit(ctx context.Context, config string) error {
 	}
 	defer reader.Close()
 	cmd := exec.Command(filepath.Join(m.artifacts.Tool, "nadra-cluster"), "machine", config)
-	cmd.ExtraFiles = []*os.File{writer}
+	cmd.ExtraFiles = append([]*os.File{writer}, m.held...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: machineNamespaces}
 	err = m.launch(cmd, initName, cmd.Start)
 	writer.Close()

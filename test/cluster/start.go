@@ -79,7 +79,7 @@ func (c *Cluster) bringUp(ctx context.Context) error {
 	if err := c.secrets.create(c.options.Nodes+c.options.Guests, c.options.families()); err != nil {
 		return fmt.Errorf("making keys and tokens: %w", err)
 	}
-	if err := c.controlPlane.boot(ctx); err != nil {
+	if err := c.bootControlPlane(ctx); err != nil {
 		return err
 	}
 	if err := c.controlPlane.setUpBridge(c.options.families()); err != nil {
@@ -112,6 +112,21 @@ func (c *Cluster) bringUp(ctx context.Context) error {
 	}
 	fmt.Fprintf(c.options.Out, "cluster ready after %s\n", time.Since(start).Round(100*time.Millisecond))
 	return nil
+}
+
+// bootControlPlane boots the control plane's machine. With CRI-O, it first waits until no other cluster
+// of the computer has it.
+func (c *Cluster) bootControlPlane(ctx context.Context) error {
+	if c.artifacts.CRIO == "" {
+		return c.controlPlane.boot(ctx)
+	}
+	alone, err := lockedFolder(ctx, crioLock())
+	if err != nil {
+		return fmt.Errorf("waiting for the end of another cluster with CRI-O: %w", err)
+	}
+	defer alone.Close()
+	c.controlPlane.held = []*os.File{alone}
+	return c.controlPlane.boot(ctx)
 }
 
 func (c *Cluster) startControlPlane(ctx context.Context) error {

@@ -258,7 +258,7 @@ func state(p *corev1.Pod) string {
 	if p.DeletionTimestamp != nil {
 		out = append(out, "being deleted since "+p.DeletionTimestamp.Format(time.TimeOnly))
 	}
-	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
+	for _, c := range containersOf(p) {
 		switch {
 		case c.State.Waiting != nil:
 			out = append(out, fmt.Sprintf("%s waits: %s: %s", c.Name, c.State.Waiting.Reason, c.State.Waiting.Message))
@@ -269,4 +269,8 @@ func state(p *corev1.Pod) string {
 		}
 	}
 	return strings.Join(out, "; ")
+}
+
+func containersOf(p *corev1.Pod) []corev1.ContainerStatus {
+	return slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses)
 }

@@ -164,10 +164,13 @@ func TestLostSpecification(t *testing.T) {
 // neverStarted reports whether the kubelet leaves a pod that is never restarted with a
 // container that was created and not started before its sandbox ended, in a reboot. The
 // kubelet makes no second sandbox for such a pod once it has a container (computePodActions,
-// 1.36): it stops the old sandbox every few seconds, and containerd's log says that the
+// 1.37): it stops the old sandbox every few seconds, and containerd's log says that the
 // container has never run.
 func neverStarted(p *corev1.Pod, containerd string) bool {
-	return p != nil && p.Spec.RestartPolicy == corev1.RestartPolicyNever && slices.ContainsFunc(p.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
+	if p == nil || p.Spec.RestartPolicy != corev1.RestartPolicyNever {
+		return false
+	}
+	return slices.ContainsFunc(containersOf(p), func(c corev1.ContainerStatus) bool {
 		id, found := strings.CutPrefix(c.ContainerID, "containerd://")
 		return found && c.State.Waiting != nil && c.State.Waiting.Reason == "" &&
 			strings.Contains(containerd, id+`\" must be in running or unknown state, current state \"CONTAINER_CREATED`)
@@ -184,8 +187,13 @@ func TestNeverStarted(t *testing.T) {
 		}
 	}
 	const log = `level=info msg="Container to stop \"c846ee2fc0dd\" must be in running or unknown state, current state \"CONTAINER_CREATED\""`
-	if !neverStarted(pod(corev1.RestartPolicyNever, "containerd://c846ee2fc0dd", ""), log) {
+	left := pod(corev1.RestartPolicyNever, "containerd://c846ee2fc0dd", "")
+	if !neverStarted(left, log) {
 		t.Error("the kubelet's sign is not recognised")
+	}
+	left.Status.InitContainerStatuses, left.Status.ContainerStatuses = left.Status.ContainerStatuses, nil
+	if !neverStarted(left, log) {
+		t.Error("the kubelet's sign is not recognised if it is an init container's")
 	}
 	for what, taken := range map[string]bool{
 		"the kubelet restarts the pod": neverStarted(pod(corev1.RestartPolicyAlways, "containerd://c846ee2fc0dd", ""), log),
@@ -207,7 +215,7 @@ const isRunning = "is not in created state: running"
 // hidden reports whether a container of a pod runs that CRI-O does not list: it was created while CRI-O was being
 // restarted, also in peace (1.36). The kubelet creates it again and again, gets the one that is there, and cannot start it.
 func hidden(p *corev1.Pod) bool {
-	return p != nil && slices.ContainsFunc(p.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
+	return p != nil && slices.ContainsFunc(containersOf(p), func(c corev1.ContainerStatus) bool {
 		return c.State.Waiting != nil && c.State.Waiting.Reason == "RunContainerError" && strings.HasSuffix(c.State.Waiting.Message, isRunning)
 	})
 }
