@@ -285,8 +285,6 @@ e2e-compose: $(BIN)/faults/nadra-node.tar ## one node: networks run on interface
 e2e-bare: image $(BIN)/nadra-cni-plugins.tar ## one node with a read-only root and no CNI plugins for nadra: they are in an image
 	$(call on-clusters,./test/bare,,bare)
 
-# UPGRADE_MATRIX is a regular expression of the cells of TestAnyStepFails, such as 'disk full in adopt'; . is
-# all 90, which take an hour, as in `make test-long`. The default is five by UPGRADE_SEED, which is printed.
 e2e-skew: image ## one node: nadra is replaced by another version of nadra, and back, while pods come and go
 	$(call on-clusters,./test/skew,,skew)
 
@@ -294,6 +292,8 @@ e2e-skew: image ## one node: nadra is replaced by another version of nadra, and 
 e2e-attacks: image ## two nodes: attackers try, each with their own rights, what docs/security/threat-model.md promises to refuse
 	$(call on-clusters,./test/attacks,,attacks)
 
+# UPGRADE_MATRIX is a regular expression of the cells of TestAnyStepFails, such as 'disk full in adopt'; . is
+# all, as in `make test-long`. The default is five by UPGRADE_SEED, which is printed.
 e2e-upgrade: image $(AIRGAP)/dist ## two nodes under Multus move to nadra, and back, by kubectl nadra upgrade
 	$(call on-clusters,./test/upgrade/...,,upgrade-lane|upgrade-matrix)
 

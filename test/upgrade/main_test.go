@@ -4,7 +4,7 @@
 // Multus, as a DaemonSet, moves to nadra and back while its pods run. It has only tests.
 //
 //	UPGRADE_MATRIX  a regular expression of failing steps, such as 'disk full in adopt', or . for
-//	                all 90; by default five, drawn from the seed, one of each fault
+//	                all 150; by default five, drawn from the seed, one of each fault
 //	UPGRADE_SEED    the seed of what is random; drawn and printed by default
 //
 // NADRA_MULTUS=4.2 takes v4.2.4 of Multus in place of v4.3.0. e2e-crio always has it, but without its

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -36,12 +37,12 @@ type matrix struct {
 // totals are the figures of a run.
 type totals struct{ cells, resumed, completed, rolledBack, cordoned, sent, lost int }
 
-// TestAnyStepFails makes every kind of fault happen while the steps of a node's move are under way, and
+// TestAnyStepFails makes every kind of fault happen while the steps of a node's move, and of its way back, are under way, and
 // ends the upgrade with resume or rollback. No node may stay cordoned, no pod may be touched, none may
 // lose a packet, and every sandbox must have somebody who detaches its networks. By default it tests five
 // cells of the matrix, chosen at random; UPGRADE_MATRIX=. tests all.
 func TestAnyStepFails(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 70*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Hour)
 	defer cancel()
 	f := &fixture{Fixture: lab.Fixture{Lab: theLab, T: t, Ctx: ctx}, dir: t.TempDir()}
 	seed := f.seed()
@@ -110,13 +111,11 @@ func (m *matrix) stop(node string) {
 	delete(m.packets, node)
 }
 
-// textBefore returns the text that run prints before it takes a step.
-func (m *matrix) textBefore(step upgrade.Step) string {
-	steps := upgrade.NodeSteps[upgrade.ToNadra]
-	for i := range steps {
-		if i > 0 && steps[i] == step {
-			return fmt.Sprintf("node %s: %s (", m.moves, steps[i-1])
-		}
+// textBefore returns the text that run or rollback prints before it takes a cell's step.
+func (m *matrix) textBefore(c cell) string {
+	steps := upgrade.NodeSteps[c.direction]
+	if i := slices.Index(steps, c.step); i > 0 {
+		return fmt.Sprintf("node %s: %s (", m.moves, steps[i-1])
 	}
 	return "wave-1: 1 of 1"
 }
@@ -124,6 +123,7 @@ func (m *matrix) textBefore(step upgrade.Step) string {
 // slow are the steps that take some time: a fault happens at any moment of them.
 var slow = map[upgrade.Step]time.Duration{
 	upgrade.Inspect: time.Second, upgrade.Unconfigure: time.Second, upgrade.Adopt: time.Second, upgrade.Verify: 3 * time.Second,
+	upgrade.Release: time.Second, upgrade.Return: 3 * time.Second,
 }
 
 // test carries out a cell. The node is Multus' before and afterwards.
@@ -131,9 +131,15 @@ func (m *matrix) test(c cell) {
 	m.Helper()
 	began := time.Now()
 	m.Logf("cell %d: %s", m.sum.cells+1, c)
-	run := m.begun([]string{m.textBefore(c.step)}, "run", "-f", m.plan, "--yes", "--gate-timeout=20s")
+	forward, struck := []string{"run", "-f", m.plan, "--yes", "--gate-timeout=20s"}, []string{"rollback", "--node", m.moves, "--yes", "--gate-timeout=20s"}
+	if c.direction == upgrade.ToNadra {
+		struck = forward
+	} else {
+		m.nadra(append([]string{"upgrade"}, forward...)...)
+	}
+	run := m.begun([]string{m.textBefore(c)}, struck...)
 	if !run.hasPrinted() {
-		m.Fatalf("%s: run has ended before the step: %v\n%s", c, run.err, run)
+		m.Fatalf("%s: the command has ended before the step: %v\n%s", c, run.err, run)
 	}
 	if d := slow[c.step]; d > 0 {
 		time.Sleep(time.Duration(m.random.Int64N(int64(d))))
@@ -142,18 +148,20 @@ func (m *matrix) test(c cell) {
 	m.Logf("run has ended with %d:\n%s", run.code(), run)
 	m.judge(c, run.code())
 	owner := v1alpha1.OwnerNadra
+	if c.direction == upgrade.ToMultus || c.end != resume {
+		owner = v1alpha1.OwnerMultus
+		if c.fault == nodeLost {
+			m.awaitDriver()
+		}
+	}
 	switch {
-	case c.end == resume && m.isDone():
+	case c.end == resume && m.isDone(c.direction):
 		m.sum.completed++
 	case c.end == resume:
 		m.nadra("upgrade", "resume", "--yes")
 		m.sum.resumed++
 	default:
-		if c.fault == nodeLost {
-			m.awaitDriver()
-		}
 		m.back(c.end)
-		owner = v1alpha1.OwnerMultus
 		m.sum.rolledBack++
 	}
 	if c.fault == nodeLost {
@@ -170,12 +178,12 @@ func (m *matrix) test(c cell) {
 	m.Logf("cell %d took %s: %s", m.sum.cells, time.Since(began).Round(time.Second), c)
 }
 
-// isDone reports whether the upgrade needs no resume, because it has survived the fault.
-func (m *matrix) isDone() bool {
+// isDone reports whether the upgrade, or the rollback, needs no resume, because it has survived the fault.
+func (m *matrix) isDone(d upgrade.Direction) bool {
 	m.Helper()
 	_, state, _, err := upgrade.Store{Kube: m.Kube, Namespace: lab.ControllerNamespace}.Load(m.Ctx)
 	m.Must(err)
-	return state.Phase == upgrade.Done
+	return state.Phase == map[upgrade.Direction]upgrade.Phase{upgrade.ToNadra: upgrade.Done, upgrade.ToMultus: upgrade.Paused}[d]
 }
 
 // awaitDriver waits until the driver has synchronized with the runtime in the node's present boot, as docs/migrate/upgrade.md asks for

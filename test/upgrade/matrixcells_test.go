@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"regexp"
+	"slices"
 
 	"github.com/nadra-dev/nadra/internal/desk/upgrade"
 )
@@ -21,35 +22,52 @@ const (
 	rollBackAll ending = "rollback --all"
 )
 
-// cell is one test of the matrix: a fault while a step of a node's move is under way, and the
+// cell is one test of the matrix: a fault while a step of a node's move, or of its way back, is under way, and the
 // command that ends the upgrade.
 type cell struct {
-	fault fault
-	step  upgrade.Step
-	end   ending
+	fault     fault
+	direction upgrade.Direction
+	step      upgrade.Step
+	end       ending
 }
 
-func (c cell) String() string { return fmt.Sprintf("%s in %s, %s", c.fault, c.step, c.end) }
+func (c cell) String() string {
+	return fmt.Sprintf("%s in %s %s, %s", c.fault, c.step, c.direction, c.end)
+}
 
-// allCells returns the whole matrix. Faults after which pods have new sandboxes come last.
+// directions are the ways of a node: to nadra first, because a rollback needs a node of nadra's.
+var directions = []upgrade.Direction{upgrade.ToNadra, upgrade.ToMultus}
+
+// allCells returns the whole matrix. Faults after which pods have new sandboxes come last. A rollback prints nothing
+// before its first step, so no fault strikes that one: it is the same as of a move.
 func allCells() []cell {
 	var out []cell
 	for _, fault := range faults {
-		for i, step := range upgrade.NodeSteps[upgrade.ToNadra] {
-			out = append(out, cell{fault, step, resume}, cell{fault, step, []ending{rollBack, rollBackAll}[i%2]})
+		for _, direction := range directions {
+			for i, step := range upgrade.NodeSteps[direction] {
+				if direction == upgrade.ToMultus && i == 0 {
+					continue
+				}
+				back := []ending{rollBack, rollBackAll}[i%2]
+				out = append(out, cell{fault, direction, step, resume}, cell{fault, direction, step, back})
+			}
 		}
 	}
 	return out
 }
 
-// someCells returns a cell of each fault, at different steps, of which some end by resume and some by a rollback.
+// someCells returns a cell of each fault, at random steps. Some are of the move and some of the way back, and of both
+// some end by resume and some by a rollback.
 func someCells(seed uint64) []cell {
 	random := rand.New(rand.NewPCG(seed, 1))
-	all, steps := allCells(), len(upgrade.NodeSteps[upgrade.ToNadra])
-	at, first := random.Perm(steps), random.IntN(2)
+	kinds := random.Perm(4)
 	var out []cell
-	for i := range faults {
-		out = append(out, all[2*(i*steps+at[i])+(first+i)%2])
+	for i, fault := range faults {
+		direction, resumed := directions[kinds[i%4]%2], kinds[i%4] < 2
+		fitting := slices.DeleteFunc(allCells(), func(c cell) bool {
+			return c.fault != fault || c.direction != direction || (c.end == resume) != resumed
+		})
+		out = append(out, fitting[random.IntN(len(fitting))])
 	}
 	return out
 }

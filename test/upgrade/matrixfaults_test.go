@@ -62,7 +62,7 @@ func (m *matrix) strike(c cell, run *command) {
 }
 
 // needsDriver are the steps in which the driver must do something before the upgrade goes on.
-var needsDriver = []upgrade.Step{upgrade.Unconfigure, upgrade.Adopt, upgrade.Serve, upgrade.Verify}
+var needsDriver = []upgrade.Step{upgrade.Unconfigure, upgrade.Adopt, upgrade.Serve, upgrade.Verify, upgrade.Release}
 
 // lasts waits until a fault is over, which it is when the command has ended, except for the long absence of
 // the API server. What keeps the driver from doing its part lasts until the upgrade stops.
