@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/nadra-dev/nadra/internal/kube"
@@ -12,11 +13,11 @@ import (
 // Find returns nadra's programs in a cluster. known is false if the user may not list their
 // workloads.
 func Find(ctx context.Context, client kubernetes.Interface) (s Settings, known bool, err error) {
-	drivers, err := kube.EachReadable(ctx, kube.All, client.AppsV1().DaemonSets("").List, s.addDaemonSet)
+	drivers, err := kube.EachReadable(ctx, kube.All, client.AppsV1().DaemonSets("").List, func(d *appsv1.DaemonSet) { s.Add(d) })
 	if err != nil {
 		return s, false, fmt.Errorf("looking for nadra's driver: %w", err)
 	}
-	controllers, err := kube.EachReadable(ctx, kube.All, client.AppsV1().Deployments("").List, s.addDeployment)
+	controllers, err := kube.EachReadable(ctx, kube.All, client.AppsV1().Deployments("").List, func(d *appsv1.Deployment) { s.Add(d) })
 	if err != nil {
 		return s, false, fmt.Errorf("looking for nadra's controller: %w", err)
 	}

@@ -66,9 +66,9 @@ func Flag(args []string, name, otherwise string) string {
 	return otherwise
 }
 
-// ContainerArgs returns the arguments of a container, and false if the pod does not
+// containerArgs returns the arguments of a container, and false if the pod does not
 // have it.
-func ContainerArgs(spec *corev1.PodSpec, container string) ([]string, bool) {
+func containerArgs(spec *corev1.PodSpec, container string) ([]string, bool) {
 	i := slices.IndexFunc(spec.Containers, func(c corev1.Container) bool { return c.Name == container })
 	if i < 0 {
 		return nil, false
@@ -79,7 +79,7 @@ func ContainerArgs(spec *corev1.PodSpec, container string) ([]string, bool) {
 // DriverReady reports whether a pod runs the driver, of a DaemonSet in a namespace, and is ready. A tenant's pod may have
 // everything that the driver's has, except for the namespace.
 func DriverReady(pod *corev1.Pod, namespace string) bool {
-	_, is := ContainerArgs(&pod.Spec, DriverContainer)
+	_, is := containerArgs(&pod.Spec, DriverContainer)
 	owner := metav1.GetControllerOf(pod)
 	return is && pod.Namespace == namespace && owner != nil && owner.Kind == "DaemonSet" && podutils.IsPodReady(pod)
 }
@@ -93,32 +93,31 @@ type Settings struct {
 func Of(daemonSets []appsv1.DaemonSet, deployments []appsv1.Deployment) Settings {
 	var s Settings
 	for i := range daemonSets {
-		s.addDaemonSet(&daemonSets[i])
+		s.Add(&daemonSets[i])
 	}
 	for i := range deployments {
-		s.addDeployment(&deployments[i])
+		s.Add(&deployments[i])
 	}
 	return s
 }
 
-// addDaemonSet sets the driver if a DaemonSet runs it.
-func (s *Settings) addDaemonSet(d *appsv1.DaemonSet) {
-	s.Driver = older(s.Driver, &d.ObjectMeta, &d.Spec.Template.Spec, DriverContainer)
-}
-
-// addDeployment sets the controller if a Deployment runs it.
-func (s *Settings) addDeployment(d *appsv1.Deployment) {
-	s.Controller = older(s.Controller, &d.ObjectMeta, &d.Spec.Template.Spec, ControllerContainer)
-}
-
-// older returns the program of a workload if that has the container and is older than the one before. A tenant may have
-// a workload with such a container, too, and cannot make it older.
-func older(before *Program, workload *metav1.ObjectMeta, spec *corev1.PodSpec, container string) *Program {
-	args, found := ContainerArgs(spec, container)
-	if !found || before != nil && !workload.CreationTimestamp.Before(&before.created) {
-		return before
+// Add sets the driver if a DaemonSet runs it, or the controller if a Deployment does, and reports whether the workload does.
+// A tenant may have a workload with such a container, too, and cannot make it the oldest, so only an older one takes another's place.
+func (s *Settings) Add(workload metav1.Object) bool {
+	program, spec, container := &s.Driver, (*corev1.PodSpec)(nil), DriverContainer
+	switch w := workload.(type) {
+	case *appsv1.DaemonSet:
+		spec = &w.Spec.Template.Spec
+	case *appsv1.Deployment:
+		program, spec, container = &s.Controller, &w.Spec.Template.Spec, ControllerContainer
 	}
-	return &Program{Namespace: workload.Namespace, Name: workload.Name, Args: args, created: workload.CreationTimestamp}
+	created := workload.GetCreationTimestamp()
+	args, found := containerArgs(spec, container)
+	if !found || *program != nil && !created.Before(&(*program).created) {
+		return false
+	}
+	*program = &Program{Namespace: workload.GetNamespace(), Name: workload.GetName(), Args: args, created: created}
+	return true
 }
 
 // Complete reports whether both programs are installed.

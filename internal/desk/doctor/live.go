@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/nadra-dev/nadra/internal/installation"
 	"github.com/nadra-dev/nadra/internal/kube"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
@@ -44,6 +45,8 @@ type reader struct {
 	caps Capabilities
 	// groups are the names of the API groups.
 	groups []string
+	// installed has nadra's programs, as far as they were read.
+	installed installation.Settings
 }
 
 // Read reads the cluster. What the user may not read is a gap of the result. Read returns

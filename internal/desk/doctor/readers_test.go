@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
@@ -46,7 +47,10 @@ func TestReaders(t *testing.T) {
 		{Workload: "Deployment kube-system/ours", Image: "registry.example/ours:v2"},
 		{Program: "KubeVirt", Workload: "Deployment kubevirt/virt-controller", Image: "quay.io/kubevirt/virt-controller:v1.8.0"},
 	}
-	c, _ := world(programs("--beside-multus")...)
+	forged := &appsv1.Deployment{ObjectMeta: meta("shop", "nadra-controller")} // of a tenant
+	forged.CreationTimestamp.Time = time.Unix(1, 0)
+	forged.Spec.Template.Spec.Containers = []corev1.Container{{Name: "nadra-controller"}}
+	c, _ := world(append(programs("--beside-multus"), forged)...)
 	got, err := c.Read(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -24,14 +24,14 @@ import (
 // readDaemonSets finds Multus and nadra's own driver.
 func (r *reader) readDaemonSets(ctx context.Context) {
 	var found []*appsv1.DaemonSet
-	var driver oldest
 	each(ctx, r, PartMultus, "daemonsets.apps", kube.All, r.Kube.AppsV1().DaemonSets("").List, func(d *appsv1.DaemonSet) {
 		if isMultus(d) {
 			found = append(found, d)
 		}
-		driver.add(d)
+		if r.installed.Add(d) {
+			r.caps.Nadra = nadraOf(d)
+		}
 	})
-	r.caps.Nadra = driver.Nadra
 	for _, d := range found {
 		r.caps.Multus = append(r.caps.Multus, r.multusOf(ctx, d))
 	}
@@ -44,33 +44,23 @@ func (r *reader) readDaemonSets(ctx context.Context) {
 // a tenant may have one that looks like it in another. It returns nil if there is none or if the user may not list
 // DaemonSets. Without a namespace it returns the oldest, for what no pod with access to the host does.
 func Driver(ctx context.Context, client kubernetes.Interface, namespace string) (*Nadra, error) {
-	var out oldest
-	if _, err := kube.EachReadable(ctx, kube.All, client.AppsV1().DaemonSets(namespace).List, out.add); err != nil {
+	var installed installation.Settings
+	var out *Nadra
+	_, err := kube.EachReadable(ctx, kube.All, client.AppsV1().DaemonSets(namespace).List, func(d *appsv1.DaemonSet) {
+		if installed.Add(d) {
+			out = nadraOf(d)
+		}
+	})
+	if err != nil {
 		return nil, fmt.Errorf("looking for nadra's driver: %w", err)
 	}
-	return out.Nadra, nil
+	return out, nil
 }
 
-// oldest is the oldest DaemonSet of nadra's driver, as installation.Find chooses it, or nil.
-type oldest struct {
-	*Nadra
-	created metav1.Time
-}
-
-// add makes a DaemonSet the oldest if it is.
-func (o *oldest) add(d *appsv1.DaemonSet) {
-	if n := nadraOf(d); n != nil && (o.Nadra == nil || d.CreationTimestamp.Before(&o.created)) {
-		o.Nadra, o.created = n, d.CreationTimestamp
-	}
-}
-
-// nadraOf returns the DaemonSet as nadra's driver, or nil if it is not.
+// nadraOf returns a DaemonSet that runs nadra's driver.
 func nadraOf(d *appsv1.DaemonSet) *Nadra {
 	spec := &d.Spec.Template.Spec
 	i := slices.IndexFunc(spec.Containers, func(c corev1.Container) bool { return c.Name == installation.DriverContainer })
-	if i < 0 {
-		return nil
-	}
 	out := &Nadra{
 		Namespace: d.Namespace, DaemonSet: d.Name, Image: spec.Containers[i].Image, Args: spec.Containers[i].Args,
 		Ready: d.Status.NumberReady, Desired: d.Status.DesiredNumberScheduled,
@@ -104,9 +94,9 @@ func (r *reader) readComponents(ctx context.Context) {
 	where := map[string]string{}
 	each(ctx, r, PartComponents, "deployments.apps", kube.All, r.Kube.AppsV1().Deployments("").List,
 		func(d *appsv1.Deployment) {
-			if args, found := installation.ContainerArgs(&d.Spec.Template.Spec, installation.ControllerContainer); found {
+			if r.installed.Add(d) {
 				r.caps.Controller = &Controller{
-					Namespace: d.Namespace, Deployment: d.Name, Args: args, Ready: d.Status.ReadyReplicas, Desired: ptr.Deref(d.Spec.Replicas, 1),
+					Namespace: d.Namespace, Deployment: d.Name, Args: r.installed.Controller.Args, Ready: d.Status.ReadyReplicas, Desired: ptr.Deref(d.Spec.Replicas, 1),
 				}
 			}
 			for _, k := range known {
