@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -137,6 +138,48 @@ func TestManifestsAreLeast(t *testing.T) {
 				t.Errorf("the controller has %v", rule)
 			}
 		}
+	}
+}
+
+// TestDriverHasNoOtherRights checks each right of the driver: what it may do to which objects. An addition needs a line here.
+func TestDriverHasNoOtherRights(t *testing.T) {
+	want := []string{
+		"arbitrary-node:patch,arbitrary-node:update resource.k8s.io/resourceclaims/driver net.nadra.dev",
+		"associated-node:patch,associated-node:update resource.k8s.io/resourceclaims/driver net.nadra.dev",
+		"create,patch /events",
+		"get resource.k8s.io/resourceclaims",
+		"get,list,watch /configmaps sriovdp-config rdma-devices in kube-system",
+		"get,list,watch /nodes",
+		"get,list,watch /pods",
+		"get,list,watch k8s.cni.cncf.io/network-attachment-definitions",
+		"get,list,watch,create,update,patch,delete resource.k8s.io/resourceslices",
+		"list,watch /namespaces",
+		"patch /nodes",
+		"patch /pods/status",
+		"patch,update resource.k8s.io/resourceclaims/status",
+	}
+	objects := render(t, "drop-in")
+	var got []string
+	for _, bound := range objects.Resources() {
+		if !strings.HasSuffix(bound.GetKind(), "RoleBinding") {
+			continue
+		}
+		binding := read[rbacv1.RoleBinding](t, objects, bound.GetKind(), bound.GetName())
+		if !slices.ContainsFunc(binding.Subjects, func(s rbacv1.Subject) bool { return s.Name == "nadra-node" }) {
+			continue
+		}
+		where := ""
+		if binding.Namespace != "" {
+			where = " in " + binding.Namespace
+		}
+		for _, r := range read[rbacv1.ClusterRole](t, objects, binding.RoleRef.Kind, binding.RoleRef.Name).Rules {
+			words := []string{strings.Join(r.Verbs, ","), strings.Join(r.APIGroups, ",") + "/" + strings.Join(r.Resources, ",")}
+			got = append(got, strings.Join(append(words, r.ResourceNames...), " ")+where)
+		}
+	}
+	slices.Sort(got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the driver's rights (-want +got):\n%s", diff)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	nri "github.com/containerd/nri/pkg/api"
@@ -282,6 +283,25 @@ func TestClaimsAreCounted(t *testing.T) {
 		"prepare_total{success}": 1, "prepare_total{error}": 3, "prepare_duration_seconds{}": 3,
 		"unprepare_total{success}": 2, "unprepare_duration_seconds{}": 1,
 	}, values())
+}
+
+// TestPrepareWaitsForTheRuntime checks that no claim is prepared while the runtime calls no hooks, and that Prepare goes on when it does.
+func TestPrepareWaitsForTheRuntime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDriver(t, nad("blue", blueConf))
+		c := claim("a", "blue")
+		d.runtime.lost(errors.New("away"))
+		_, err := d.plugin.PrepareResourceClaims(t.Context(), []*resourceapi.ResourceClaim{c})
+		drivertest.WantReason(t, err, reason.RuntimeNotConnected)
+		if records := d.store.ForClaim("a"); len(records) > 0 {
+			t.Errorf("recorded: %v", records)
+		}
+		time.AfterFunc(runtimeWait/2, d.runtime.connected)
+		results, err := d.plugin.PrepareResourceClaims(t.Context(), []*resourceapi.ResourceClaim{c})
+		if err != nil || results[c.UID].Err != nil {
+			t.Errorf("prepared with %v, %v, after the runtime had connected", results[c.UID].Err, err)
+		}
+	})
 }
 
 func TestRefusedPodsAreCounted(t *testing.T) {

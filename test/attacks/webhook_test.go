@@ -80,6 +80,9 @@ func TestAttackWebhook(t *testing.T) {
 	a.try("a caller on the pod network asks which NADs exist", func(a *attempt) {
 		// Names of the same length, so that only the answer can differ.
 		there := review(a.Ctx, fromPod, url, a.asking("default", a.NS+"/n"))
+		if !strings.HasPrefix(there, "failed: 403 ") {
+			a.harmed("the webhook does not refuse to answer: %.300s", there)
+		}
 		absent := strings.ReplaceAll(review(a.Ctx, fromPod, url, a.asking("default", a.NS+"/m")), a.NS+"/m", a.NS+"/n")
 		if there != absent {
 			a.harmed("the answer for a NAD, of %d bytes, differs from that for none: %.300s", len(there), absent)

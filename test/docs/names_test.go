@@ -66,7 +66,7 @@ func TestEachAttackIsPlayed(t *testing.T) {
 			case proof && !strings.HasPrefix(line, "| --- "):
 				played++
 				cells := strings.Split(strings.Trim(line, "| "), "|")
-				if len(cells) != 3 || !testName.MatchString(cells[2]) {
+				if len(cells) != 3 || !strings.HasPrefix(cells[1], " **nothing**") && !testName.MatchString(cells[2]) {
 					t.Errorf("%s: no test plays %s", name, line)
 				}
 			}

@@ -13,6 +13,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -22,6 +23,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	clientfake "sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 
@@ -187,6 +189,37 @@ func TestStopsAtRecords(t *testing.T) {
 	note, err := u.Noted(t.Context())
 	if err != nil || note.Image != "nadra-node:dev" {
 		t.Errorf("note %+v, %v", note, err)
+	}
+}
+
+// A claim is allocated until the last class is gone. Run, which looks again then, keeps the driver for it.
+func TestStopsAtALateClaim(t *testing.T) {
+	u, _ := nadraWorld(t, probe.Remains{})
+	label := map[string]string{partOf: nadra}
+	class := &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "net.nadra.dev", Labels: label}}
+	if err := u.Client.Create(t.Context(), class); err != nil {
+		t.Fatal(err)
+	}
+	late := usedClaim(v1alpha1.DriverName, "late")
+	u.Client = interceptor.NewClient(u.Client.(client.WithWatch), interceptor.Funcs{
+		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.DeleteOption) error {
+			if o.GetName() == class.Name {
+				if _, err := u.Kube.ResourceV1().ResourceClaims(late.Namespace).Create(ctx, &late, metav1.CreateOptions{}); err != nil {
+					return err
+				}
+			}
+			return c.Delete(ctx, o, options...)
+		},
+	})
+	var inUse *InUseError
+	if err := u.Run(t.Context()); !errors.As(err, &inUse) {
+		t.Fatal(err)
+	}
+	if there(t, u, class, "", class.Name) {
+		t.Error("the class is still there, so more claims can be allocated")
+	}
+	if !there(t, u, &appsv1.DaemonSet{}, "nadra", driver) {
+		t.Error("the driver is gone, which must release the claim's devices")
 	}
 }
 
