@@ -37,6 +37,7 @@ type report struct {
 	Pods          []podFigures
 	Requests      []requestFigures
 	Starts        []startFigures
+	GuestStarts   stats.Sample
 	Bursts        []burstFigures
 	LatePods      []burstFigures
 	Lags          []lagFigures

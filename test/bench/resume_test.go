@@ -18,7 +18,7 @@ import (
 
 // measurements lists the measurements that the document needs.
 var measurements = []string{
-	"aligned", "beside", "burst", "late pods", "commands", "delay", "gate", "hook", "memory", "network-status", "pods", "scale", "starts", "webhook",
+	"aligned", "beside", "burst", "late pods", "commands", "delay", "gate", "guest starts", "hook", "memory", "network-status", "pods", "scale", "starts", "webhook",
 }
 
 // saved returns the file that keeps figures while others are measured. All measurements
@@ -119,6 +119,8 @@ func (r *report) forget(what string) {
 		r.Pods, r.Requests = nil, nil
 	case "starts":
 		r.Starts = nil
+	case "guest starts":
+		r.GuestStarts = nil
 	}
 }
 

@@ -121,7 +121,7 @@ const (
 )
 
 // eventually waits until a check succeeds.
-func (f *fixture) eventually(t *testing.T, check func(context.Context) error) {
+func (f *fixture) eventually(t testing.TB, check func(context.Context) error) {
 	t.Helper()
 	if err := lab.Eventually(f.ctx, leftoverLimit, check); err != nil {
 		t.Fatal(err)
@@ -190,7 +190,7 @@ func (f *fixture) offersByDevicePlugin(functions []string) {
 	}
 	f.undo = append(f.undo, killScript("deviceplugin"), killScript("sriovdp"))
 	f.must(f.Guest.Daemon(f.ctx, "/var/log/deviceplugin.log", argv...))
-	f.eventually(f.T, func(ctx context.Context) error {
+	f.eventually(f, func(ctx context.Context) error {
 		node, err := f.Kube.CoreV1().Nodes().Get(ctx, f.Guest.Name(), metav1.GetOptions{})
 		if err != nil {
 			return err

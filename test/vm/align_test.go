@@ -38,22 +38,11 @@ var kinds = []string{"cpu", "gpu", "pci"}
 // TestAligned requests CPUs, virtual functions of a pool, and GPUs, of three drivers, in one claim.
 func TestAligned(t *testing.T) {
 	f := scenario(t, "aligned")
-	f.pools(map[string][]string{"any": {"pf0", "pf1"}}, nil)
-	f.poolNAD("any", alignable, object{"type": "host-device", "ipam": f.hostLocal()})
-	var cpus, gpus []string
-	for i := range 2 * perNode {
-		node := i / perNode
-		cpus = append(cpus, fmt.Sprintf("cpu-%d,%s=%d", i, numaNode, node))
-		gpus = append(gpus, fmt.Sprintf("gpu-%d,%s=%d,%s=pci0000:%d0", i, numaNode, node, pcieRoot, 2*(node+1)))
-	}
-	f.otherDriver(cpuDriver, cpus...)
-	f.otherDriver(gpuDriver, gpus...)
-	all := f.placed(t)
+	all := f.threeDrivers(t)
 	for _, kind := range kinds {
 		f.claims(kind, "", "", kind)
 	}
 	f.claims("free", "", "", kinds...)
-	f.claims("aligned", numaNode, "", kinds...)
 
 	f.simulate(t)
 	var split, splitFree int
@@ -114,6 +103,24 @@ func TestAligned(t *testing.T) {
 	testCase(t, "and they go back", f.leavesNothing)
 }
 
+// threeDrivers lets three drivers publish devices, waits for these, and creates a template of claims with a device of each
+// driver, on one NUMA node.
+func (f *fixture) threeDrivers(t testing.TB) placement {
+	t.Helper()
+	f.pools(map[string][]string{"any": {"pf0", "pf1"}}, nil)
+	f.poolNAD("any", alignable, object{"type": "host-device", "ipam": f.hostLocal()})
+	var cpus, gpus []string
+	for i := range 2 * perNode {
+		node := i / perNode
+		cpus = append(cpus, fmt.Sprintf("cpu-%d,%s=%d", i, numaNode, node))
+		gpus = append(gpus, fmt.Sprintf("gpu-%d,%s=%d,%s=pci0000:%d0", i, numaNode, node, pcieRoot, 2*(node+1)))
+	}
+	f.otherDriver(cpuDriver, cpus...)
+	f.otherDriver(gpuDriver, gpus...)
+	f.claims("aligned", numaNode, "", kinds...)
+	return f.placed(t)
+}
+
 // placement has the attributes of devices, by driver and name.
 type placement map[string]map[resourceapi.QualifiedName]resourceapi.DeviceAttribute
 
@@ -132,7 +139,7 @@ func (p placement) values(name resourceapi.QualifiedName, devices []string) (out
 }
 
 // placed waits until the three drivers have published all devices, and returns them.
-func (f *fixture) placed(t *testing.T) placement {
+func (f *fixture) placed(t testing.TB) placement {
 	t.Helper()
 	out := placement{}
 	f.eventually(t, func(ctx context.Context) error {

@@ -23,7 +23,7 @@ import (
 // unchanged.
 type fixture struct {
 	*Lane
-	*testing.T
+	testing.TB
 	ctx    context.Context
 	ns     string
 	before state
@@ -44,11 +44,11 @@ type preparation struct{ do, undo string }
 
 // scenario prepares the guest and creates a namespace. The caller ends it with
 // leavesNothing, in a case of its own.
-func scenario(t *testing.T, namespace string, preparations ...preparation) *fixture {
+func scenario(t testing.TB, namespace string, preparations ...preparation) *fixture {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(interrupted, 25*time.Minute)
 	t.Cleanup(cancel)
-	f := &fixture{Lane: theLane, T: t, ctx: ctx, ns: namespace}
+	f := &fixture{Lane: theLane, TB: t, ctx: ctx, ns: namespace}
 	for _, p := range preparations {
 		f.undo = append(f.undo, p.undo)
 		f.shell("set -e\n" + p.do)
