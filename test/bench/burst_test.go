@@ -1,9 +1,13 @@
 package bench
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -16,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/nadra-dev/nadra/test/bench/stats"
+	"github.com/nadra-dev/nadra/test/cluster"
 )
 
 const (
@@ -31,12 +36,18 @@ const (
 	// size of the larger ones, for which a node just has room.
 	rebooted = 50
 	crowd    = 100
+	// burstRounds is how often each burst is repeated.
+	burstRounds = 3
 )
+
+var burstSizes = []int{20, rebooted, crowd}
 
 // burstFigures has the figures of pods that are created at once.
 type burstFigures struct {
 	Kind string
 	Pods int
+	// Rounds is the number of bursts of which this is the median one.
+	Rounds int
 	// Seconds pass from the first create to the last Ready; Ready is that of
 	// each, in milliseconds.
 	Seconds float64
@@ -85,21 +96,58 @@ func (r *report) RefusalTexts() []string {
 func BenchmarkBurst(b *testing.B) {
 	figures.begin(b, "burst")
 	s := newStarter(b, threeNodes(b), "burst")
-	for _, size := range []int{rebooted, crowd} {
-		for _, kind := range []podKind{kindNamed("plain"), kindNamed("three"), kindNamed("thickthree"), kindNamed("barethree")} {
-			f := s.burst(b, kind, size)
-			if size == rebooted && kind.node != bareNode {
-				s.reboot(b, kind.node, &f)
+	kinds := []podKind{kindNamed("plain"), kindNamed("three"), kindNamed("thickthree"), kindNamed("barethree")}
+	for _, size := range burstSizes {
+		rounds := map[string][]burstFigures{}
+		for range burstRounds {
+			for _, kind := range kinds {
+				f := s.burst(b, kind, size)
+				if size == rebooted && kind.node != bareNode {
+					s.reboot(b, kind.node, &f)
+				}
+				s.clear(b, size)
+				must(b, freeAddresses(s.Cluster.Node(kind.node)))
+				rounds[kind.name] = append(rounds[kind.name], f)
+				b.Logf("%d pods, %s: %.1f s, %.0f KiB each (%s), Prepare failed for %d, %d late; back %.1f s after a reboot, Prepare failed for %d: %q",
+					size, f.Kind, f.Seconds, f.KiB, f.Passed, f.Refused, f.Late, f.Back, f.BackRefused, f.BackMessages)
 			}
-			s.clear(b, size)
+		}
+		for _, kind := range kinds {
+			f := medianBurst(rounds[kind.name])
 			figures.Bursts = append(figures.Bursts, f)
 			b.ReportMetric(f.Seconds, fmt.Sprintf("s-%d-%s", size, kind.name))
-			b.Logf("%d pods, %s: %.0f KiB each (%s), Prepare failed for %d, %d late; back %.0f s after a reboot, Prepare failed for %d: %q",
-				size, f.Kind, f.KiB, f.Passed, f.Refused, f.Late, f.Back, f.BackRefused, f.BackMessages)
 		}
 	}
 	b.ReportMetric(0, "ns/op")
 }
+
+// freeAddresses removes host-local's reservations on a node without pods. Multus (4.3.0) leaves those of pods that ran when the
+// node lost its power, and after three rounds its node has no address for a pod.
+func freeAddresses(node *cluster.Node) error {
+	networks, err := node.HostPath("/var/lib/cni/networks")
+	if err != nil {
+		return err
+	}
+	reserved, err := filepath.Glob(filepath.Join(networks, "*", "[0-9]*"))
+	for _, file := range reserved {
+		err = errors.Join(err, os.Remove(file))
+	}
+	return err
+}
+
+// medianBurst returns the round with the median time, with the way back of the round in which that has the median time.
+func medianBurst(rounds []burstFigures) burstFigures {
+	middle := func(seconds func(burstFigures) float64) burstFigures {
+		return slices.SortedFunc(slices.Values(rounds), func(a, b burstFigures) int { return cmp.Compare(seconds(a), seconds(b)) })[len(rounds)/2]
+	}
+	f, back := middle(func(f burstFigures) float64 { return f.Seconds }), middle(func(f burstFigures) float64 { return f.Back })
+	f.Back, f.BackReady, f.BackRefused, f.BackMessages = back.Back, back.BackReady, back.BackRefused, back.BackMessages
+	f.Rounds = len(rounds)
+	return f
+}
+
+// Rebooted returns the size of the bursts whose node is rebooted, for the document.
+func (r *report) Rebooted() int { return rebooted }
 
 // BenchmarkSecondTries counts the pods that wait for a retry of the kubelet.
 func BenchmarkSecondTries(b *testing.B) {

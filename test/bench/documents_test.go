@@ -46,7 +46,7 @@ func TestDocuments(t *testing.T) {
 		asked("get", "resourceclaims", 1), asked("get", "pods", 2), asked("patch", "pods", 11),
 	})
 	r.Requests = append(r.Requests, f)
-	for _, size := range []int{rebooted, crowd} {
+	for _, size := range burstSizes {
 		for _, kind := range podKinds {
 			r.Bursts = append(r.Bursts, burstFigures{Kind: kind.title, Pods: size, Seconds: 3, Ready: ms, Messages: []string{"no"}, KiB: 100, Clients: []clientFigures{
 				{Client: "kubelet", Sent: 2, Received: 3, Requests: map[string]float64{"get pods": 2}},
@@ -87,26 +87,26 @@ func TestDocuments(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, met := range map[string]bool{
-		"overhead over bare libcni, macvlan-3":                                                                            true,  // 1.5 ms of 1.6
-		"share of thick Multus' overhead, macvlan-3":                                                                      true,  // 0.075
-		"hook over libcni, macvlan-1":                                                                                     false, // 3 ms
-		"API requests between Prepare and first container, " + podKinds[1].title:                                          false, // one
-		"burst of 100 pods with 3 networks":                                                                               true,
-		"webhook, 99th percentile":                                                                                        false,
-		"one NAD changes in a way that devices do not show, slice writes":                                                 true,
-		"one NAD is deleted and created again, slice writes of a real driver and controller":                              true,
-		"5000 nodes with slices of their own, 100 NADs, one NAD is deleted, slice writes":                                 true,
-		"1000 nodes of one profile, 100 NADs, one NAD is deleted, slice writes in all":                                    true,
-		"5000 nodes of one profile, 100 NADs, one NAD is deleted, slice writes in all":                                    false, // two
-		"1000 nodes of one profile, 100 NADs, one NAD is deleted, sent to all watches, times that of slices of each node": true,
-		"5000 nodes of one profile, 100 NADs, one NAD is deleted, sent to all watches, times that of slices of each node": false, // 7,000 of 3,000 KiB
-		"1000 nodes of one profile, 100 NADs, pods with 1 network bound a second, share of a bare driver's":               true,
-		"1000 nodes of one profile, 100 NADs, pods with 3 networks bound a second, share of a bare driver's":              false, // half
-		"1000 nodes of one profile, pods with 1 network bound a second, difference between 1 and 200 NADs":                true,
-		"1000 nodes of one profile, 100 NADs, memory of the API server, times that without slices":                        true,
-		"1000 nodes of one profile, 100 NADs, memory of the scheduler, times that without slices":                         false, // 1.5
-		"burst of 100 pods with 3 networks, beside thick Multus":                                                          true,
-		"burst of 50 pods with 3 networks, KiB of API traffic over a bare DRA driver's":                                   true,
+		"overhead over bare libcni, macvlan-3":                                                             true,  // 1.5 ms of 1.6
+		"share of thick Multus' overhead, macvlan-3":                                                       true,  // 0.075
+		"hook over libcni, macvlan-1":                                                                      false, // 3 ms
+		"API requests between Prepare and first container, " + podKinds[1].title:                           false, // one
+		"burst of 100 pods with 3 networks":                                                                true,
+		"webhook, 99th percentile":                                                                         false,
+		"one NAD changes in a way that devices do not show, slice writes":                                  true,
+		"one NAD is deleted and created again, slice writes of a real driver and controller":               true,
+		"5000 nodes with slices of their own, 100 NADs, one NAD is deleted, slice writes":                  true,
+		"1000 nodes, 100 NADs, one NAD is deleted, slice writes in all":                                    true,
+		"5000 nodes, 100 NADs, one NAD is deleted, slice writes in all":                                    false, // two
+		"1000 nodes, 100 NADs, one NAD is deleted, sent to all watches, times that of slices of each node": true,
+		"5000 nodes, 100 NADs, one NAD is deleted, sent to all watches, times that of slices of each node": false, // 7,000 of 3,000 KiB
+		"1000 nodes, 100 NADs, pods with 1 network bound a second, share of a bare driver's":               true,
+		"1000 nodes, 100 NADs, pods with 3 networks bound a second, share of a bare driver's":              false, // half
+		"1000 nodes, pods with 1 network bound a second, difference between 1 and 200 NADs":                true,
+		"1000 nodes, 100 NADs, memory of the API server, times that without slices":                        true,
+		"1000 nodes, 100 NADs, memory of the scheduler, times that without slices":                         false, // 1.5
+		"burst of 100 pods with 3 networks, beside thick Multus":                                           true,
+		"burst of 50 pods with 3 networks, API traffic over a bare DRA driver's":                           true,
 	} {
 		if g, ok := parsed.Goals[name]; !ok || g.Measured == nil || g.Met != met {
 			t.Errorf("goal for %s: %+v, want met=%t", name, g, met)

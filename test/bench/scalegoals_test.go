@@ -74,10 +74,10 @@ func (f scaleFigures) Times() (apiServer, scheduler float64) {
 // scaleGoals adds the goals for large clusters.
 func (r *report) scaleGoals(out map[string]goal) {
 	for _, f := range r.Scale {
-		in := fmt.Sprintf("%d nodes of one profile, %d NADs, ", f.Nodes, usualNADs)
+		in := fmt.Sprintf("%d nodes, %d NADs, ", f.Nodes, usualNADs)
 		out[in+"pods with 1 network bound a second, share of a bare driver's"] = atLeast(f.Share(1), shareGoal, "")
 		out[in+"pods with 3 networks bound a second, share of a bare driver's"] = atLeast(f.Share(3), shareGoal, "")
-		out[fmt.Sprintf("%d nodes of one profile, pods with 1 network bound a second, difference between %d and %d NADs",
+		out[fmt.Sprintf("%d nodes, pods with 1 network bound a second, difference between %d and %d NADs",
 			f.Nodes, sharedNADs[0], sharedNADs[len(sharedNADs)-1])] = atMost(f.Difference(), flatGoal, "")
 		apiServer, scheduler := f.Times()
 		out[in+"memory of the API server, times that without slices"] = atMost(apiServer, memoryGoal, "")
