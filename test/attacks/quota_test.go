@@ -85,12 +85,15 @@ func (a *attempt) limit(name, class string) {
 	})
 }
 
-// claimOf returns a claim of network n by a class.
+// claimOf returns a claim of network n by a class. If it is not the network's own, a config names the network.
 func (a *attempt) claimOf(name, class string) *resourceapi.ResourceClaim {
 	c := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: a.NS, Name: name}}
 	c.Spec.Devices.Requests = []resourceapi.DeviceRequest{{Name: "net", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: class}}}
+	if class == attachment.DeviceClassName(attachment.NetworkRef{Namespace: a.NS, Name: "n"}) {
+		return c
+	}
 	c.Spec.Devices.Config = []resourceapi.DeviceClaimConfiguration{{DeviceConfiguration: resourceapi.DeviceConfiguration{
-		Opaque: &resourceapi.OpaqueDeviceConfiguration{Driver: api.DriverName, Parameters: runtime.RawExtension{Raw: lab.Opaque(map[string]any{"network": a.NS + "/n"})}},
+		Opaque: &resourceapi.OpaqueDeviceConfiguration{Driver: api.DriverName, Parameters: runtime.RawExtension{Raw: lab.Opaque(map[string]any{"network": api.NetworkReference{Namespace: a.NS, Name: "n"}})}},
 	}}}
 	return c
 }

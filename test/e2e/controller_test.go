@@ -50,6 +50,7 @@ func TestController(t *testing.T) {
 	f.part("pods of others are not changed", (*fixture).leftAlone)
 	f.part("a pod that names its node gets no claim", (*fixture).namesItsNode)
 	f.part("pods beyond a limit are refused", (*fixture).beyondLimits)
+	f.part("annotations that others add are seen", (*fixture).addedAnnotations)
 	f.part("templates are recreated, and deleted", (*fixture).templatesComeAndGo)
 	f.part("an outage holds back only annotated pods", (*fixture).outage)
 	f.part("another replica follows a killed leader", (*fixture).leaderKilled)
