@@ -36,6 +36,8 @@ func (s *subject) request() Step {
 	}
 	detail := strings.Join(requests, "; ")
 	switch {
+	case reason.Of(s.wish.invalid) == reason.LimitExceeded:
+		return explain(s.wish.invalid.Error(), nil, advice{})
 	case s.wish.invalid != nil:
 		return failed(s.wish.invalid.Error(), reason.OfManifest, "Correct the annotation. Neither Multus nor nadra's webhook can read it.")
 	case !s.wish.asks():

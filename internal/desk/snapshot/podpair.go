@@ -19,26 +19,33 @@ type podPair struct {
 // those of the same network.
 func newPodPair(c *comparison, was, now *Pod) *podPair {
 	p := &podPair{comparison: c, was: was, now: now, removed: attached(was), added: attached(now)}
-	p.pairWhere(func(a, b *Interface) bool { return a.Name == b.Name })
-	p.pairWhere(func(_, _ *Interface) bool { return true })
-	at := func(i interfacePair) int {
-		return slices.IndexFunc(was.Interfaces, func(n Interface) bool { return n.Network == i.was.Network && n.Name == i.was.Name })
+	named := func(i *Interface) [2]string { return [2]string{i.Network, i.Name} }
+	p.pairBy(named)
+	p.pairBy(func(i *Interface) [2]string { return [2]string{i.Network} })
+	at := map[[2]string]int{}
+	for i := range slices.Backward(was.Interfaces) {
+		at[named(&was.Interfaces[i])] = i
 	}
-	slices.SortStableFunc(p.interfaces, func(a, b interfacePair) int { return at(a) - at(b) })
+	slices.SortStableFunc(p.interfaces, func(a, b interfacePair) int { return at[named(a.was)] - at[named(b.was)] })
 	return p
 }
 
-// pairWhere pairs the remaining interfaces of one network for which same reports true.
-func (c *podPair) pairWhere(same func(a, b *Interface) bool) {
+// pairBy pairs the remaining interfaces with equal keys.
+func (c *podPair) pairBy(key func(*Interface) [2]string) {
+	left, paired := map[[2]string][]*Interface{}, map[*Interface]bool{}
+	for _, b := range c.added {
+		left[key(b)] = append(left[key(b)], b)
+	}
 	c.removed = slices.DeleteFunc(c.removed, func(a *Interface) bool {
-		i := slices.IndexFunc(c.added, func(b *Interface) bool { return a.Network == b.Network && same(a, b) })
-		if i < 0 {
+		of := left[key(a)]
+		if len(of) == 0 {
 			return false
 		}
-		c.interfaces = append(c.interfaces, interfacePair{a, c.added[i]})
-		c.added = slices.Delete(c.added, i, i+1)
+		c.interfaces = append(c.interfaces, interfacePair{a, of[0]})
+		paired[of[0]], left[key(a)] = true, of[1:]
 		return true
 	})
+	c.added = slices.DeleteFunc(c.added, func(b *Interface) bool { return paired[b] })
 }
 
 // observed reports whether the nodes of both pods observed them.
