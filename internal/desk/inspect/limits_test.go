@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -122,7 +123,8 @@ func TestManyClaims(t *testing.T) {
 	if of := slices.IndexFunc(rows, func(a Attachment) bool { return a.Pod == "" || a.State == Unclaimed }); of >= 0 {
 		t.Errorf("there is a row %+v", rows[of])
 	}
-	if c := Explain(in); c.Blocker == nil || c.Blocker.Reason != reason.LimitExceeded || c.Blocker.Owner != reason.OfManifest || len(c.Steps) > 10 {
+	limit, _ := reason.Lookup(reason.LimitExceeded)
+	if c := Explain(in); c.Blocker == nil || c.Blocker.Reason != limit.Code || !strings.HasPrefix(c.Blocker.Remedy, limit.Remedy) || len(c.Steps) > 10 {
 		t.Errorf("%d steps; blocked by %+v", len(c.Steps), c.Blocker)
 	}
 	for _, claim := range in.Claims {
@@ -135,25 +137,59 @@ func TestManyClaims(t *testing.T) {
 	}
 }
 
-// TestFailedScansNothing checks that the question whether a step has failed does not take longer after more steps.
-func TestFailedScansNothing(t *testing.T) {
-	cost := func(steps int) time.Duration {
-		l, least := &stepList{}, time.Hour
+// TestScansNothing checks that the question whether a step has failed does not take longer after more steps, and that 100 times as
+// many claims for other devices take far less than 100² times as long.
+func TestScansNothing(t *testing.T) {
+	least := func(work func()) time.Duration {
+		least := time.Hour
+		for range 20 {
+			began := time.Now()
+			work()
+			least = min(least, time.Since(began))
+		}
+		return least + time.Microsecond
+	}
+	failed := func(steps int) time.Duration {
+		var l stepList
 		for range steps {
 			l.add("step", nil, ok(""))
 		}
-		for range 50 {
-			began := time.Now()
+		return least(func() {
 			for range 100 {
 				if l.failed() {
 					t.Fatal("no step has failed")
 				}
 			}
-			least = min(least, time.Since(began))
-		}
-		return least
+		})
 	}
-	if few, many := cost(10), cost(100_000); many > 100*(few+time.Microsecond) {
+	if few, many := failed(10), failed(100_000); many > 100*few {
 		t.Errorf("%s after 10 steps, %s after 100,000", few, many)
+	}
+	claims := func(n int) time.Duration {
+		pod := &corev1.Pod{}
+		for i := range n {
+			name := fmt.Sprint("c", i)
+			pod.Spec.ResourceClaims = append(pod.Spec.ResourceClaims, corev1.PodResourceClaim{Name: name, ResourceClaimTemplateName: new("gpu")})
+			pod.Status.ResourceClaimStatuses = append(pod.Status.ResourceClaimStatuses, corev1.PodResourceClaimStatus{Name: name, ResourceClaimName: &name})
+		}
+		x := newIndex(Input{})
+		return least(func() { x.wishOf(pod) })
+	}
+	if few, many := claims(200), claims(20_000); many > 1000*few {
+		t.Errorf("200 claims take %s, 20,000 %s", few, many)
+	}
+}
+
+// TestEventsOfManyNetworks checks that explain asks for the events of a bounded number of networks.
+func TestEventsOfManyNetworks(t *testing.T) {
+	in := manyClaims(t, 4, false)
+	for i, claim := range in.Claims {
+		for j := range claim.Spec.Devices.Requests {
+			of := attachment.NetworkRef{Namespace: "default", Name: fmt.Sprint("net-", i, "-", j)}
+			claim.Spec.Devices.Requests[j].Exactly = &resourceapi.ExactDeviceRequest{DeviceClassName: attachment.DeviceClassName(of)}
+		}
+	}
+	if n := len(networksOf(in.Input, in.Pod)); n != v1alpha1.MaxNetworks {
+		t.Errorf("%d networks", n)
 	}
 }

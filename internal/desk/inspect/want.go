@@ -194,11 +194,11 @@ func (w *wish) match(pod *corev1.Pod) {
 	}
 }
 
-// networksOf returns the networks that a pod asks for, as far as the input shows.
+// networksOf returns the networks that a pod asks for, as far as the input shows: at most as many as it can have.
 func networksOf(in Input, pod *corev1.Pod) []attachment.NetworkRef {
 	var out []attachment.NetworkRef
 	for _, w := range newIndex(in).wishOf(pod).wants {
-		if w.network != nil && !slices.Contains(out, *w.network) {
+		if w.network != nil && len(out) < v1alpha1.MaxNetworks && !slices.Contains(out, *w.network) {
 			out = append(out, *w.network)
 		}
 	}
