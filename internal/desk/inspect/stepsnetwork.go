@@ -36,10 +36,8 @@ func (s *subject) request() Step {
 	}
 	detail := strings.Join(requests, "; ")
 	switch {
-	case reason.Of(s.wish.invalid) == reason.LimitExceeded:
-		return explain(s.wish.invalid.Error(), nil, advice{})
 	case s.wish.invalid != nil:
-		return failed(s.wish.invalid.Error(), reason.OfManifest, "Correct the annotation. Neither Multus nor nadra's webhook can read it.")
+		return failed(s.wish.invalid.Error(), reason.OfManifest, "Correct what the message names. Neither Multus nor nadra's webhook reads it.")
 	case !s.wish.asks():
 		detail = "the pod has neither the annotation nor a claim for networks"
 		if owner := metav1.GetControllerOf(s.in.Pod); owner != nil && owner.Kind != "Node" {

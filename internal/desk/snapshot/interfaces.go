@@ -24,15 +24,11 @@ func (p *Pod) addInterfaces(pod *corev1.Pod, rows []inspect.Attachment) {
 	find := func(key func(network, iface string) [2]string) {
 		free := map[[2]string][]int{}
 		for j, r := range rows {
-			if r.Network == nil {
+			if r.Network == nil || used[j] {
 				continue
 			}
-			name := r.Network.String()
-			by[name] = cmp.Or(by[name], systemOf(r))
-			if !used[j] {
-				k := key(name, r.Interface)
-				free[k] = append(free[k], j)
-			}
+			k := key(r.Network.String(), r.Interface)
+			free[k], by[k[0]] = append(free[k], j), cmp.Or(by[k[0]], systemOf(r))
 		}
 		for i, e := range entries {
 			k := key(e.Name, e.Interface)
