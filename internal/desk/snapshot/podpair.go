@@ -18,34 +18,33 @@ type podPair struct {
 // newPodPair pairs the interfaces of two pods: those of the same network and name, then
 // those of the same network.
 func newPodPair(c *comparison, was, now *Pod) *podPair {
-	p := &podPair{comparison: c, was: was, now: now, removed: attached(was), added: attached(now)}
-	named := func(i *Interface) [2]string { return [2]string{i.Network, i.Name} }
-	p.pairBy(named)
-	p.pairBy(func(i *Interface) [2]string { return [2]string{i.Network} })
-	at := map[[2]string]int{}
-	for i := range slices.Backward(was.Interfaces) {
-		at[named(&was.Interfaces[i])] = i
-	}
-	slices.SortStableFunc(p.interfaces, func(a, b interfacePair) int { return at[named(a.was)] - at[named(b.was)] })
-	return p
-}
-
-// pairBy pairs the remaining interfaces with equal keys.
-func (c *podPair) pairBy(key func(*Interface) [2]string) {
-	left, paired := map[[2]string][]*Interface{}, map[*Interface]bool{}
-	for _, b := range c.added {
-		left[key(b)] = append(left[key(b)], b)
-	}
-	c.removed = slices.DeleteFunc(c.removed, func(a *Interface) bool {
-		of := left[key(a)]
-		if len(of) == 0 {
-			return false
+	p := &podPair{comparison: c, was: was, now: now}
+	before, after, pairs := attached(was), attached(now), map[*Interface]*Interface{}
+	for _, key := range []func(*Interface) [2]string{
+		func(i *Interface) [2]string { return [2]string{i.Network, i.Name} },
+		func(i *Interface) [2]string { return [2]string{i.Network} },
+	} {
+		left := map[[2]string][]*Interface{}
+		for _, b := range after {
+			if pairs[b] == nil {
+				left[key(b)] = append(left[key(b)], b)
+			}
 		}
-		c.interfaces = append(c.interfaces, interfacePair{a, of[0]})
-		paired[of[0]], left[key(a)] = true, of[1:]
-		return true
-	})
-	c.added = slices.DeleteFunc(c.added, func(b *Interface) bool { return paired[b] })
+		for _, a := range before {
+			if of := left[key(a)]; len(of) > 0 && pairs[a] == nil {
+				pairs[a], pairs[of[0]], left[key(a)] = of[0], a, of[1:]
+			}
+		}
+	}
+	for _, a := range before {
+		if b := pairs[a]; b != nil {
+			p.interfaces = append(p.interfaces, interfacePair{a, b})
+		} else {
+			p.removed = append(p.removed, a)
+		}
+	}
+	p.added = slices.DeleteFunc(after, func(b *Interface) bool { return pairs[b] != nil })
+	return p
 }
 
 // observed reports whether the nodes of both pods observed them.
