@@ -106,12 +106,14 @@ func nodeMetadata() *metav1.PartialObjectMetadata {
 
 // slimPod reduces a pod to its identity, the templates to which it refers, its node, and what attaches
 // its networks (see cachedAttacher). It keeps handwritten templates and extended resources only for pods that
-// name networks, and what installation.DriverReady reads of a driver that is ready.
+// name networks, and what installation.DriverReady reads of a driver that is ready. It reads at most one entry of
+// spec.resourceClaims beyond MaxPodClaims: the API server admits as many as fit into an object.
 func slimPod(object any) (any, error) {
 	pod, ok := object.(*corev1.Pod)
 	if !ok {
 		return object, nil
 	}
+	pod.Spec.ResourceClaims = pod.Spec.ResourceClaims[:min(len(pod.Spec.ResourceClaims), v1alpha1.MaxPodClaims+1)]
 	slim := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -102,24 +103,25 @@ func (r *templateMaker) Reconcile(ctx context.Context, req reconcile.Request) (r
 	if err != nil || len(missing) == 0 {
 		return reconcile.Result{}, err
 	}
+	// Whoever may create pods could name templates that nothing determines: retries wait for all other pods.
+	retry := reconcile.Result{Priority: ptr.To(handler.LowPriority - 1)}
 	if err := r.live.Get(ctx, req.NamespacedName, &pod); err != nil || pod.UID != cached.UID || !waits(&pod) {
-		return reconcile.Result{}, client.IgnoreNotFound(err)
+		return retry, client.IgnoreNotFound(err)
 	}
 	made, refusal, err := r.source.Templates(ctx, &pod)
 	if err != nil {
-		return reconcile.Result{}, err
+		return retry, err
 	}
 	// Both refusals and errors may pass: this replica's cache may be later than that of the one which admitted
-	// the pod.
-	var errs []error
+	// the pod. The first error is enough for the pod's author.
 	for _, name := range missing {
-		if template := made[name]; template == nil {
-			errs = append(errs, r.remark(ctx, &pod, name, refusal))
-		} else {
-			errs = append(errs, r.make(ctx, &pod, template))
+		if template := made[name]; template != nil {
+			err = errors.Join(err, r.make(ctx, &pod, template))
+		} else if err == nil {
+			err = r.remark(ctx, &pod, name, refusal)
 		}
 	}
-	return reconcile.Result{}, errors.Join(errs...)
+	return retry, err
 }
 
 // missingOf returns the templates that a pod refers to and that the cache does not have.

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
@@ -344,6 +345,28 @@ func TestTemplateOfLateCache(t *testing.T) {
 	}
 }
 
+// TestManyMissingTemplates checks that a pod that names many templates which nothing determines costs one event at an attempt,
+// that retries wait for all other pods, those of the first list among them, and that the template which its annotation
+// determines is created.
+func TestManyMissingTemplates(t *testing.T) {
+	pod, template := annotated(t, "p", time.Unix(1, 0))
+	for i := range v1alpha1.MaxPodClaims - 1 {
+		pod.Spec.ResourceClaims = slices.Insert(pod.Spec.ResourceClaims, 0, corev1.PodResourceClaim{
+			Name: fmt.Sprint(i), ResourceClaimTemplateName: new(fmt.Sprintf("nadra-net-%010x", i)),
+		})
+	}
+	c, recorder := cluster(pod), events.NewFakeRecorder(v1alpha1.MaxPodClaims)
+	r := &templateMaker{Client: c, pods: c, live: c, source: templateSource{template}, events: recorder}
+	result, err := r.Reconcile(t.Context(), request("a", "p"))
+	if reason.Of(err) != reason.TemplateNotFound || result.Priority == nil || *result.Priority >= handler.LowPriority {
+		t.Errorf("got %+v, %v", result, err)
+	}
+	hasEvent(t, recorder, reason.TemplateNotFound, *pod.Spec.ResourceClaims[0].ResourceClaimTemplateName)
+	if !there(t, c, &resourceapi.ResourceClaimTemplate{}, "a", template.Name) {
+		t.Error("the template of the annotation was not created")
+	}
+}
+
 // TestTemplateOfSuccessor checks that a pod does not get the template of an earlier pod of its name.
 func TestTemplateOfSuccessor(t *testing.T) {
 	pod, template := annotated(t, "p", time.Unix(1, 0))
@@ -447,5 +470,24 @@ func TestSlimPod(t *testing.T) {
 	}
 	if kept.Annotations != nil || kept.Spec.Containers != nil {
 		t.Error("the slim pod has annotations or containers")
+	}
+}
+
+// TestSlimPodOfManyClaims checks that the cache keeps, and its index has, a bounded number of the templates that a pod
+// names, and that the pod does not wait for them.
+func TestSlimPodOfManyClaims(t *testing.T) {
+	pod, _ := annotated(t, "p", time.Unix(1, 0))
+	for _, annotations := range []map[string]string{nil, pod.Annotations} {
+		many := pod.DeepCopy()
+		many.Annotations = annotations
+		many.Spec.ResourceClaims = slices.Repeat(many.Spec.ResourceClaims, 45_000)
+		slim, err := slimPod(many)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept := slim.(*corev1.Pod)
+		if n := max(len(kept.Spec.ResourceClaims), len(podTemplates(kept)), len(templateKeys(t.Context(), kept))); n > v1alpha1.MaxPodClaims+1 || waits(kept) {
+			t.Errorf("the cache keeps %d templates of a pod with the annotations %v, waits is %v", n, annotations, waits(kept))
+		}
 	}
 }

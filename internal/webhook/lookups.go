@@ -223,11 +223,11 @@ func (l *lookups) poolServer(pool string) admission.PoolFacts {
 	return l.servers[pool]
 }
 
-// multusNodes reports whether the cache has a node that is not nadra's.
+// multusNodes reports whether the cache has a node that is not nadra's. It copies none of them.
 func (l *lookups) multusNodes() bool {
 	nodes := &metav1.PartialObjectMetadataList{}
 	nodes.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
-	if err := l.reader.cached.List(l.ctx, nodes); err != nil {
+	if err := l.reader.cached.List(l.ctx, nodes, client.UnsafeDisableDeepCopy); err != nil {
 		l.err = errors.Join(l.err, reason.Errorf(reason.OwnerUnclear, "listing nodes: %w", err))
 	}
 	return slices.ContainsFunc(nodes.Items, func(n metav1.PartialObjectMetadata) bool {

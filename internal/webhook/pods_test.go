@@ -18,6 +18,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/nadra-dev/nadra/pkg/admission"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
@@ -333,6 +335,39 @@ func TestClaimsByHand(t *testing.T) {
 	pod := []byte(`{"metadata": {"name": "web"}, "spec": {"resourceClaims": [{"name": "net", "resourceClaimName": "mine"}], "containers": [{"name": "a"}]}}`)
 	if r := w.handler.Handle(context.Background(), creating(pod, "Pod")); !r.Allowed || r.Patch != nil {
 		t.Errorf("got %+v", r)
+	}
+}
+
+// TestNodesAreNotCopied checks that a pod of a pool that nothing serves costs no copy of all nodes, and that the nodes are
+// not read at all for a pod that must run on nadra's.
+func TestNodesAreNotCopied(t *testing.T) {
+	vf := network("shop", "vf")
+	vf.Annotations = map[string]string{attachment.ResourceNameAnnotation: "example.com/vf"}
+	w := newWorld(t, Options{Options: admission.Options{Pools: true}}, true, nadra("shop"), vf, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}})
+	read, copied := false, false
+	w.handler.decider.reader.cached = interceptor.NewClient(w.cache, interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			var o client.ListOptions
+			read, copied = true, !ptr.Deref(o.ApplyOptions(opts).UnsafeDisableDeepCopy, false)
+			return c.List(ctx, list, opts...)
+		},
+	})
+	raw := podWith("vf")
+	if r := w.handler.Handle(t.Context(), creating(raw, "Pod")); !r.Allowed || !read || copied {
+		t.Errorf("got %+v; nodes are read: %v, copied: %v", r, read, copied)
+	}
+	read = false
+	var pod corev1.Pod
+	if err := json.Unmarshal(raw, &pod); err != nil {
+		t.Fatal(err)
+	}
+	pod.Labels = map[string]string{v1alpha1.OwnerLabel: v1alpha1.OwnerNadra}
+	raw, err := json.Marshal(pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := w.handler.Handle(t.Context(), creating(raw, "Pod")); r.Allowed || read {
+		t.Errorf("a pod for nadra: got %+v; nodes are read: %v", r, read)
 	}
 }
 

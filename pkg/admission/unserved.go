@@ -39,8 +39,8 @@ func (a admitted) leaveUnserved(findings []translate.Finding) Decision {
 		}
 	}
 	forNadra := a.server.Node != "" || a.server.Labelled
-	withMultus := a.options.BesideMultus || a.lookups.MultusNodes != nil && a.lookups.MultusNodes()
-	if forNadra || !withMultus {
+	// MultusNodes reads all nodes, so it comes last.
+	if forNadra || !a.options.BesideMultus && (a.lookups.MultusNodes == nil || !a.lookups.MultusNodes()) {
 		return Decision{Outcome: Refused, Refusal: a.refusal(a.blockers(findings))}
 	}
 	d := a.keepOff()

@@ -21,9 +21,12 @@ func Attachments(in Input) []Attachment {
 	seen := map[*resourceapi.ResourceClaim]bool{}
 	for _, pod := range in.Pods {
 		w := x.wishOf(pod)
+		for _, name := range attachment.ClaimNames(pod) {
+			seen[x.claims[pod.Namespace+"/"+name]] = true
+		}
 		for _, one := range w.wants {
 			seen[one.claim] = true
-			if !one.unknown || converted(one.entry) {
+			if one.shown() {
 				out = append(out, x.row(pod, one, w.hasStatus))
 			}
 		}
@@ -89,11 +92,11 @@ func (a *Attachment) addAddresses(w want) {
 	}
 }
 
-// invalidRow returns the row of a pod whose annotation cannot be read.
+// invalidRow returns the row of a pod whose annotation cannot be read, or that has too many claims.
 func invalidRow(pod *corev1.Pod, err error) Attachment {
 	return Attachment{
 		Namespace: pod.Namespace, Pod: pod.Name, Node: pod.Spec.NodeName,
-		State: Failed, Reason: string(reason.AnnotationInvalid), Message: err.Error(),
+		State: Failed, Reason: string(cmp.Or(reason.Of(err), reason.AnnotationInvalid)), Message: err.Error(),
 		key: pod.Namespace + "/" + pod.Name + "/" + string(pod.UID) + "/annotation",
 	}
 }

@@ -67,6 +67,8 @@ type subject struct {
 	events podEvents
 	// before are the steps so far.
 	before *stepList
+	// usages has the usage of each network of which a step has asked.
+	usages map[attachment.NetworkRef]usage
 }
 
 // Explain follows a pod from its request for networks to its interfaces.
@@ -74,7 +76,7 @@ func Explain(in ChainInput) Chain {
 	x := newIndex(in.Input)
 	s := &subject{
 		in: in, x: x, pod: in.Pod, wish: x.wishOf(in.Pod), node: in.Pod.Spec.NodeName,
-		events: podEvents{in.Pod, in.Events}, before: &stepList{},
+		events: podEvents{in.Pod, in.Events}, before: &stepList{}, usages: map[attachment.NetworkRef]usage{},
 	}
 	list := s.before
 	list.add("request", nil, s.request())

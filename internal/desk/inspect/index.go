@@ -21,6 +21,7 @@ type index struct {
 	templates map[string]*resourceapi.ResourceClaimTemplate
 	classes   map[string]*resourceapi.DeviceClass
 	networks  map[attachment.NetworkRef]*nadv1.NetworkAttachmentDefinition
+	byClass   map[string]attachment.NetworkRef                // networks by the names of their classes
 	later     map[attachment.NetworkRef]attachment.NetworkRef // networks with long IDs
 	published map[string]publishedDevice                      // by pool/device
 	offers    map[attachment.NetworkID][]string               // nodes with devices that list the network
@@ -49,7 +50,7 @@ func newIndex(in Input) *index {
 		unread: in.Unread, events: in.Events,
 		claims: map[string]*resourceapi.ResourceClaim{}, created: map[string]*resourceapi.ResourceClaim{},
 		templates: map[string]*resourceapi.ResourceClaimTemplate{}, classes: map[string]*resourceapi.DeviceClass{},
-		networks:  map[attachment.NetworkRef]*nadv1.NetworkAttachmentDefinition{},
+		networks: map[attachment.NetworkRef]*nadv1.NetworkAttachmentDefinition{}, byClass: map[string]attachment.NetworkRef{},
 		published: map[string]publishedDevice{}, offers: map[attachment.NetworkID][]string{},
 		pools: map[string][]string{}, drivers: map[string]bool{},
 	}
@@ -66,7 +67,8 @@ func newIndex(in Input) *index {
 		x.classes[c.Name] = c
 	}
 	for _, n := range in.Networks {
-		x.networks[attachment.NetworkRef{Namespace: n.Namespace, Name: n.Name}] = n
+		ref := attachment.RefOf(n)
+		x.networks[ref], x.byClass[attachment.DeviceClassName(ref)] = n, ref
 	}
 	x.later = attachment.LaterOfEqualID(in.Networks)
 	for _, s := range in.Slices {

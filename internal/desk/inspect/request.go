@@ -60,13 +60,8 @@ func (x *index) ofClass(class string) (attachment.NetworkRef, bool) {
 	if !ours {
 		return attachment.NetworkRef{}, false
 	}
-	if attachment.DeviceClassName(ref) == class && x.networks[ref] != nil {
-		return ref, true
-	}
-	for known := range x.networks { // the class's name may be shortened
-		if attachment.DeviceClassName(known) == class {
-			return known, true
-		}
+	if known, found := x.byClass[class]; found {
+		return known, true // the class's name may be shortened
 	}
 	return ref, true
 }

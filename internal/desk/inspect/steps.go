@@ -59,7 +59,10 @@ func waiting(detail string, owner reason.Owner, remedy string) Step {
 }
 
 // stepList collects the steps of a chain in their order.
-type stepList struct{ steps []Step }
+type stepList struct {
+	steps     []Step
+	hasFailed bool
+}
 
 // add appends a step, which is about a network unless w is nil.
 func (l *stepList) add(name string, w *want, s Step) {
@@ -73,11 +76,11 @@ func (l *stepList) add(name string, w *want, s Step) {
 			s.Claim = w.entry.Name
 		}
 	}
-	l.steps = append(l.steps, s)
+	l.steps, l.hasFailed = append(l.steps, s), l.hasFailed || s.State == StepFailed
 }
 
 // failed reports whether a step so far has failed.
-func (l *stepList) failed() bool { return l.first(StepFailed) != nil }
+func (l *stepList) failed() bool { return l.hasFailed }
 
 // first returns the first step with a state, or nil without one.
 func (l *stepList) first(state StepState) *Step {

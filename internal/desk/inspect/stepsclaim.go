@@ -189,14 +189,14 @@ func (s *subject) unallocated(w want, message string) Step {
 	if text, found := lookup(message, ofScheduler); found {
 		return failed(message, text.owner, text.remedy)
 	}
-	if u, full := s.full(w); full {
+	if u := s.usage(w); u.full {
 		remedy := "Wait until one of these pods ends, or have more nodes offer the network. The scheduler binds the pod when that changes."
 		if u.addresses {
 			remedy = "The range is full: widen it in the NetworkAttachmentDefinition's IPAM, or delete pods that no longer need an address. The scheduler binds the pod when that changes."
 		}
 		return failed(u.String()+"; "+s.scheduler()+" says: "+message, reason.OfNetwork, remedy)
 	}
-	if slices.ContainsFunc(s.wish.wants, func(other want) bool { _, full := s.full(other); return full }) {
+	if slices.ContainsFunc(s.wish.wants, func(other want) bool { return s.usage(other).full }) {
 		return anotherFails
 	}
 	remedy := "No node has a free device that the claim selects and that fits the pod's other needs: its nodes may be excluded"
@@ -206,14 +206,18 @@ func (s *subject) unallocated(w want, message string) Step {
 	return failed(message, reason.OfScheduler, remedy+". "+alsoNeeds(w.claim)+"The scheduler binds the pod when that changes.")
 }
 
-// full returns how much of a network is in use, and whether that is all while the claim has no device of it.
-func (s *subject) full(w want) (u usage, is bool) {
+// usage returns how much of a network is in use, if the claim has no device of it.
+func (s *subject) usage(w want) usage {
 	if w.network == nil || w.claim == nil || w.result != nil || s.x.unread[Slices] {
-		return u, false
+		return usage{}
 	}
-	n, _, _ := s.network(w) // without a pool if it cannot be read
-	u, limited := s.x.usageOf(*w.network, n.ResourceName)
-	return u, limited && u.used >= u.room
+	u, known := s.usages[*w.network]
+	if !known {
+		n, _, _ := s.network(w) // without a pool if it cannot be read
+		u = s.x.usageOf(*w.network, n.ResourceName)
+		s.usages[*w.network] = u
+	}
+	return u
 }
 
 // alsoNeeds names what else a claim asks for, for which the scheduler may find no device.

@@ -37,7 +37,7 @@ func (s *subject) request() Step {
 	detail := strings.Join(requests, "; ")
 	switch {
 	case s.wish.invalid != nil:
-		return failed(s.wish.invalid.Error(), reason.OfManifest, "Correct the annotation. Neither Multus nor nadra's webhook can read it.")
+		return failed(s.wish.invalid.Error(), reason.OfManifest, "Correct what the message names. Neither Multus nor nadra's webhook reads it.")
 	case !s.wish.asks():
 		detail = "the pod has neither the annotation nor a claim for networks"
 		if owner := metav1.GetControllerOf(s.in.Pod); owner != nil && owner.Kind != "Node" {

@@ -19,6 +19,8 @@ type usage struct {
 	room, used int64
 	// addresses is set if the network's addresses limit them.
 	addresses bool
+	// full: the devices have a limit, and are all in use.
+	full bool
 	// holders are the pods, or the claims without a pod, that have them, as namespace/name and sorted.
 	holders []string
 }
@@ -34,8 +36,8 @@ func roomOf(d resourceapi.Device) int64 {
 	return 1
 }
 
-// usageOf returns how much of a network's devices is in use, or false if one of them has no limit.
-func (x *index) usageOf(network attachment.NetworkRef, pool string) (u usage, limited bool) {
+// usageOf returns how much of a network's devices is in use, or nothing if one of them has no limit.
+func (x *index) usageOf(network attachment.NetworkRef, pool string) (u usage) {
 	id := x.idOf(network)
 	ours := map[string]bool{}
 	for key, d := range x.published {
@@ -43,7 +45,7 @@ func (x *index) usageOf(network attachment.NetworkRef, pool string) (u usage, li
 			continue
 		}
 		if d.room == 0 {
-			return usage{}, false
+			return usage{}
 		}
 		ours[key] = true
 		u.room += d.room
@@ -59,7 +61,8 @@ func (x *index) usageOf(network attachment.NetworkRef, pool string) (u usage, li
 		}
 	}
 	u.holders = slices.Sorted(maps.Keys(holders))
-	return u, len(ours) > 0
+	u.full = len(ours) > 0 && u.used >= u.room
+	return u
 }
 
 // attachedTo returns the pods, or the claims without a pod, that have addresses of a network, on a node or, for "", on

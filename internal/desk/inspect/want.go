@@ -8,8 +8,10 @@ import (
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
@@ -36,6 +38,9 @@ type want struct {
 	reported *nadv1.NetworkStatus
 }
 
+// shown reports whether a want is for a network, as far as is known.
+func (w want) shown() bool { return !w.unknown || converted(w.entry) }
+
 // removed reports whether an edit of the running pod's annotation has removed the network of a claim.
 func (w want) removed() bool {
 	ready := readiness(w.status)
@@ -45,7 +50,7 @@ func (w want) removed() bool {
 // wish is everything that one pod asks for.
 type wish struct {
 	wants []want
-	// invalid is why the annotation cannot be read, if the pod has no claims instead.
+	// invalid is why the annotation cannot be read, if the pod has no claims instead, or that it has too many claims.
 	invalid error
 	// unrequested are the entries of network-status that the pod does not ask for.
 	unrequested []nadv1.NetworkStatus
@@ -56,18 +61,34 @@ type wish struct {
 // asks reports whether the pod asks for networks.
 func (w wish) asks() bool { return len(w.wants) > 0 || w.invalid != nil }
 
-// wishOf joins a pod's claims, its annotation and its network-status.
+// wishOf joins a pod's claims, its annotation and its network-status. It reads the networks of the first MaxPodClaims
+// claims, and makes the wish invalid if others are for networks, too: the API server admits as many as fit into a pod.
 func (x *index) wishOf(pod *corev1.Pod) wish {
 	var w wish
+	claims := map[string]string{}
+	for _, s := range pod.Status.ResourceClaimStatuses {
+		claims[s.Name] = ptr.Deref(s.ResourceClaimName, "")
+	}
 	for i := range pod.Spec.ResourceClaims {
-		w.wants = append(w.wants, x.wantsOfEntry(pod, &pod.Spec.ResourceClaims[i])...)
+		wants := x.wantsOfEntry(pod, &pod.Spec.ResourceClaims[i], claims)
+		if i < v1alpha1.MaxPodClaims {
+			w.wants = append(w.wants, wants...)
+		} else if slices.ContainsFunc(wants, want.shown) {
+			w.invalid = v1alpha1.CheckSize("spec.resourceClaims", len(pod.Spec.ResourceClaims), v1alpha1.MaxPodClaims, "entries", "remove some of them")
+			break
+		}
 	}
 	if s := pod.Status.ExtendedResourceClaimStatus; s != nil {
 		entry := &corev1.PodResourceClaim{Name: "extended-resources", ResourceClaimName: &s.ResourceClaimName}
 		// A device of a pool is for a network of the annotation, and one of another driver for none.
-		w.wants = append(w.wants, slices.DeleteFunc(x.wantsOfEntry(pod, entry), func(one want) bool { return one.network == nil })...)
+		w.wants = append(w.wants, slices.DeleteFunc(x.wantsOfEntry(pod, entry, nil), func(one want) bool { return one.network == nil })...)
 	}
 	nameInterfaces(w.wants)
+	if w.invalid != nil {
+		w.match(pod)
+		w.unrequested = nil // a claim that is not read may ask for it
+		return w
+	}
 	rest, err := unclaimed(pod, w.wants)
 	if len(w.wants) == 0 {
 		w.invalid = err // with claims, the annotation is not read
@@ -142,36 +163,42 @@ func converted(entry *corev1.PodResourceClaim) bool {
 func (w *wish) match(pod *corev1.Pod) {
 	entries, ok := attachment.StatusesOf(pod)
 	w.hasStatus = ok
-	used := make([]bool, len(entries))
-	find := func(is func(want, nadv1.NetworkStatus) bool) {
+	used, wanted := make([]bool, len(entries)), map[string]bool{}
+	find := func(key func(network, iface string) [2]string) {
+		first := map[[2]string]int{}
+		for i, s := range slices.Backward(entries) {
+			if !s.Default {
+				first[key(s.Name, s.Interface)] = i
+			}
+		}
 		for i := range w.wants {
-			if w.wants[i].reported != nil || w.wants[i].network == nil || w.wants[i].removed() {
+			one := &w.wants[i]
+			if one.network == nil {
 				continue
 			}
-			at := slices.IndexFunc(entries, func(s nadv1.NetworkStatus) bool { return !s.Default && is(w.wants[i], s) })
-			if at >= 0 && !used[at] {
-				used[at], w.wants[i].reported = true, &entries[at]
+			name := one.network.String()
+			wanted[name] = true
+			at, found := first[key(name, one.iface)]
+			if found && !used[at] && one.reported == nil && !one.removed() {
+				used[at], one.reported = true, &entries[at]
 			}
 		}
 	}
-	find(func(w want, s nadv1.NetworkStatus) bool {
-		return s.Interface == w.iface && s.Name == w.network.String()
-	})
-	find(func(w want, s nadv1.NetworkStatus) bool { return s.Name == w.network.String() })
+	find(func(network, iface string) [2]string { return [2]string{network, iface} })
+	find(func(network, _ string) [2]string { return [2]string{network} })
 	for i, s := range entries {
 		// A plugin may create several interfaces, which are several entries.
-		several := slices.ContainsFunc(w.wants, func(o want) bool { return o.network != nil && o.network.String() == s.Name })
-		if !used[i] && !several && !attachment.IsDefault(s) {
+		if !used[i] && !wanted[s.Name] && !attachment.IsDefault(s) {
 			w.unrequested = append(w.unrequested, s)
 		}
 	}
 }
 
-// networksOf returns the networks that a pod asks for, as far as the input shows.
+// networksOf returns the networks that a pod asks for, as far as the input shows: at most as many as it can have.
 func networksOf(in Input, pod *corev1.Pod) []attachment.NetworkRef {
 	var out []attachment.NetworkRef
 	for _, w := range newIndex(in).wishOf(pod).wants {
-		if w.network != nil && !slices.Contains(out, *w.network) {
+		if w.network != nil && len(out) < v1alpha1.MaxNetworks && !slices.Contains(out, *w.network) {
 			out = append(out, *w.network)
 		}
 	}

@@ -13,9 +13,9 @@ import (
 )
 
 // wantsOfEntry returns the networks of one claim of a pod: none if the claim is for
-// something else.
-func (x *index) wantsOfEntry(pod *corev1.Pod, entry *corev1.PodResourceClaim) []want {
-	claim, unlinked := x.claimOf(pod, entry)
+// something else. claims has the names of claims in the pod's status.
+func (x *index) wantsOfEntry(pod *corev1.Pod, entry *corev1.PodResourceClaim, claims map[string]string) []want {
+	claim, unlinked := x.claimOf(pod, entry, claims)
 	if claim == nil {
 		template := x.templates[pod.Namespace+"/"+ptr.Deref(entry.ResourceClaimTemplateName, "")]
 		if template == nil {
@@ -39,14 +39,12 @@ func (x *index) wantsOfEntry(pod *corev1.Pod, entry *corev1.PodResourceClaim) []
 
 // claimOf returns the claim of an entry. unlinked reports that the claim was created for
 // the pod, but the pod's status does not name it.
-func (x *index) claimOf(pod *corev1.Pod, entry *corev1.PodResourceClaim) (claim *resourceapi.ResourceClaim, unlinked bool) {
+func (x *index) claimOf(pod *corev1.Pod, entry *corev1.PodResourceClaim, claims map[string]string) (claim *resourceapi.ResourceClaim, unlinked bool) {
 	if name := entry.ResourceClaimName; name != nil {
 		return x.claims[pod.Namespace+"/"+*name], false
 	}
-	for _, s := range pod.Status.ResourceClaimStatuses {
-		if s.Name == entry.Name && s.ResourceClaimName != nil {
-			return x.claims[pod.Namespace+"/"+*s.ResourceClaimName], false
-		}
+	if name := claims[entry.Name]; name != "" {
+		return x.claims[pod.Namespace+"/"+name], false
 	}
 	claim = x.created[string(pod.UID)+"/"+entry.Name]
 	return claim, claim != nil
@@ -60,6 +58,9 @@ func (x *index) wantsOfClaim(claim *resourceapi.ResourceClaim) []want {
 	allocated := claim.Status.Allocation != nil
 	if !allocated {
 		results = expected(requests)
+	}
+	if len(results) == 0 {
+		return nil // a claim for something else costs no copy
 	}
 	wants := make([]want, len(results))
 	for i, r := range results {
@@ -87,11 +88,11 @@ func ownResults(claim *resourceapi.ResourceClaim) []resourceapi.DeviceRequestAll
 	})
 }
 
-// expected returns the results that an allocation will have.
+// expected returns the results that an allocation will have. None has more than AllocationResultsMaxSize.
 func expected(requests []request) []resourceapi.DeviceRequestAllocationResult {
 	var out []resourceapi.DeviceRequestAllocationResult
 	for _, r := range requests {
-		for range min(r.count, resourceapi.AllocationResultsMaxSize) {
+		for range min(r.count, resourceapi.AllocationResultsMaxSize-int64(len(out))) {
 			out = append(out, resourceapi.DeviceRequestAllocationResult{Driver: v1alpha1.DriverName, Request: r.name, Device: r.name})
 		}
 	}

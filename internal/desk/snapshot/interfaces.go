@@ -20,21 +20,25 @@ func (p *Pod) addInterfaces(pod *corev1.Pod, rows []inspect.Attachment) {
 	used := make([]bool, len(rows))
 	entries, _ := attachment.StatusesOf(pod)
 	at := make([]int, len(entries)) // the row of each
-	find := func(same func(nadv1.NetworkStatus, inspect.Attachment) bool) {
-		for i, e := range entries {
-			if at[i] != 0 || attachment.IsDefault(e) {
+	by := map[string]System{}
+	find := func(key func(network, iface string) [2]string) {
+		free := map[[2]string][]int{}
+		for j, r := range rows {
+			if r.Network == nil || used[j] {
 				continue
 			}
-			for j, r := range rows {
-				if !used[j] && r.Network != nil && r.Network.String() == e.Name && same(e, r) {
-					used[j], at[i] = true, j+1
-					break
-				}
+			k := key(r.Network.String(), r.Interface)
+			free[k], by[k[0]] = append(free[k], j), cmp.Or(by[k[0]], systemOf(r))
+		}
+		for i, e := range entries {
+			k := key(e.Name, e.Interface)
+			if of := free[k]; len(of) > 0 && at[i] == 0 && !attachment.IsDefault(e) {
+				used[of[0]], at[i], free[k] = true, of[0]+1, of[1:]
 			}
 		}
 	}
-	find(func(e nadv1.NetworkStatus, r inspect.Attachment) bool { return e.Interface == r.Interface })
-	find(func(nadv1.NetworkStatus, inspect.Attachment) bool { return true })
+	find(func(network, iface string) [2]string { return [2]string{network, iface} })
+	find(func(network, _ string) [2]string { return [2]string{network} })
 	for i, e := range entries {
 		n := interfaceOf(e)
 		switch {
@@ -42,11 +46,7 @@ func (p *Pod) addInterfaces(pod *corev1.Pod, rows []inspect.Attachment) {
 		case at[i] > 0:
 			n.addRow(rows[at[i]-1])
 		default: // a plugin may make several interfaces
-			for _, r := range rows {
-				if r.Network != nil && r.Network.String() == n.Network && n.By == "" {
-					n.By = systemOf(r)
-				}
-			}
+			n.By = by[n.Network]
 		}
 		p.Interfaces = append(p.Interfaces, n)
 	}
@@ -187,13 +187,16 @@ func requestedOf(s attachment.Selection) *Requested {
 // devicesOf returns the devices of all drivers in the status of the pod's claims.
 func (in *Input) devicesOf(pod *corev1.Pod) []Device {
 	var out []Device
+	names := map[string]bool{}
 	for _, name := range attachment.ClaimNames(pod) {
-		i := slices.IndexFunc(in.Claims, func(c *resourceapi.ResourceClaim) bool { return c.Namespace == pod.Namespace && c.Name == name })
-		if i < 0 {
+		names[name] = true
+	}
+	for _, c := range in.Claims {
+		if c.Namespace != pod.Namespace || !names[c.Name] {
 			continue
 		}
-		for _, d := range in.Claims[i].Status.Devices {
-			out = append(out, deviceOf(in.Claims[i], d))
+		for _, d := range c.Status.Devices {
+			out = append(out, deviceOf(c, d))
 		}
 	}
 	slices.SortFunc(out, func(a, b Device) int {

@@ -18,27 +18,33 @@ type podPair struct {
 // newPodPair pairs the interfaces of two pods: those of the same network and name, then
 // those of the same network.
 func newPodPair(c *comparison, was, now *Pod) *podPair {
-	p := &podPair{comparison: c, was: was, now: now, removed: attached(was), added: attached(now)}
-	p.pairWhere(func(a, b *Interface) bool { return a.Name == b.Name })
-	p.pairWhere(func(_, _ *Interface) bool { return true })
-	at := func(i interfacePair) int {
-		return slices.IndexFunc(was.Interfaces, func(n Interface) bool { return n.Network == i.was.Network && n.Name == i.was.Name })
-	}
-	slices.SortStableFunc(p.interfaces, func(a, b interfacePair) int { return at(a) - at(b) })
-	return p
-}
-
-// pairWhere pairs the remaining interfaces of one network for which same reports true.
-func (c *podPair) pairWhere(same func(a, b *Interface) bool) {
-	c.removed = slices.DeleteFunc(c.removed, func(a *Interface) bool {
-		i := slices.IndexFunc(c.added, func(b *Interface) bool { return a.Network == b.Network && same(a, b) })
-		if i < 0 {
-			return false
+	p := &podPair{comparison: c, was: was, now: now}
+	before, after, pairs := attached(was), attached(now), map[*Interface]*Interface{}
+	for _, key := range []func(*Interface) [2]string{
+		func(i *Interface) [2]string { return [2]string{i.Network, i.Name} },
+		func(i *Interface) [2]string { return [2]string{i.Network} },
+	} {
+		left := map[[2]string][]*Interface{}
+		for _, b := range after {
+			if pairs[b] == nil {
+				left[key(b)] = append(left[key(b)], b)
+			}
 		}
-		c.interfaces = append(c.interfaces, interfacePair{a, c.added[i]})
-		c.added = slices.Delete(c.added, i, i+1)
-		return true
-	})
+		for _, a := range before {
+			if of := left[key(a)]; len(of) > 0 && pairs[a] == nil {
+				pairs[a], pairs[of[0]], left[key(a)] = of[0], a, of[1:]
+			}
+		}
+	}
+	for _, a := range before {
+		if b := pairs[a]; b != nil {
+			p.interfaces = append(p.interfaces, interfacePair{a, b})
+		} else {
+			p.removed = append(p.removed, a)
+		}
+	}
+	p.added = slices.DeleteFunc(after, func(b *Interface) bool { return pairs[b] != nil })
+	return p
 }
 
 // observed reports whether the nodes of both pods observed them.
