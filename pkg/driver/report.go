@@ -219,9 +219,13 @@ func (r *reporter) healthEvent(changes []publish.HealthChange) {
 	}
 	eventType, eventReason, message := corev1.EventTypeNormal, reason.EventNetworkAvailable, fmt.Sprintf("node %s offers %s again", r.cfg.NodeName, what)
 	if first.Why != nil {
+		others := "pods that have it keep it; "
+		if reason.Of(first.Why) == reason.MasterMissing { // interfaces go with their master
+			others = ""
+		}
 		eventType, eventReason, message = corev1.EventTypeWarning, reason.EventNetworkUnavailable, reason.Of(first.Why).Text(fmt.Sprintf(
-			"node %s does not offer %s to new pods: %s; pods that have it keep it; it is offered again when the cause is gone",
-			r.cfg.NodeName, what, truncate.Text(reason.Message(first.Why), events.MaxMessage/2)))
+			"node %s does not offer %s to new pods: %s; %sit is offered again when the cause is gone",
+			r.cfg.NodeName, what, truncate.Text(reason.Message(first.Why), events.MaxMessage/2), others))
 	}
 	if len(changes) > 1 {
 		r.events.Node(eventType, eventReason, message)

@@ -1,13 +1,16 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/resource"
 	"k8s.io/kubectl/pkg/polymorphichelpers"
 	"k8s.io/kubectl/pkg/scheme"
@@ -87,8 +90,12 @@ func (a *app) podsOf(ctx context.Context, cluster inspect.Cluster, args []string
 	if err != nil {
 		return nil, fmt.Errorf("listing the pods of %s: %w", args[0], err)
 	}
-	if len(pods.Items) == 0 {
-		return nil, fmt.Errorf("explaining %s: it has no pods in namespace %s: kubectl describe %s may say why", args[0], cluster.Namespace, args[0])
+	failure := createFailure(object)
+	switch {
+	case len(pods.Items) == 0:
+		return nil, fmt.Errorf("explaining %s: it has no pods in namespace %s: %s", args[0], cluster.Namespace, cmp.Or(failure, "kubectl describe "+args[0]+" may say why"))
+	case failure != "":
+		_, _ = fmt.Fprintf(a.ErrOut, "%s\n", report.Visible(args[0]+" cannot have more pods: "+failure))
 	}
 	slices.SortStableFunc(pods.Items, func(a, b corev1.Pod) int { return readiness(a) - readiness(b) })
 	var out []string
@@ -96,6 +103,25 @@ func (a *app) podsOf(ctx context.Context, cluster inspect.Cluster, args []string
 		out = append(out, p.Name)
 	}
 	return out, nil
+}
+
+// createFailure returns why a workload's pods cannot be created: the API server, a quota or a webhook refuses them.
+func createFailure(object runtime.Object) string {
+	switch o := object.(type) {
+	case *appsv1.Deployment:
+		for _, c := range o.Status.Conditions {
+			if c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue {
+				return c.Message
+			}
+		}
+	case *appsv1.ReplicaSet:
+		for _, c := range o.Status.Conditions {
+			if c.Type == appsv1.ReplicaSetReplicaFailure && c.Status == corev1.ConditionTrue {
+				return c.Message
+			}
+		}
+	}
+	return ""
 }
 
 // readiness returns 1 for a pod that is ready, or has ended, and 0 for another one.

@@ -307,7 +307,7 @@ var table = []Entry{
 	},
 	{
 		AttachmentChanged, Detach, "An interface or an address is gone, or a CHECK fails: something in the pod or on the node has changed the network since it was attached.", OfPod,
-		"Repair it, or delete the pod to have its networks attached again. nadra only reports the change.",
+		"Repair it. If the node lacks what the network needs (kubectl nadra get networks), repair that first, and then delete the pod to have its networks attached again. nadra only reports the change.",
 	},
 	{
 		DeviceNotRestored, Detach, "The driver could not return the device to the host in the state that it had before the pod.", OfNode,
