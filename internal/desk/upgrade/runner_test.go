@@ -393,7 +393,7 @@ func TestRunStrandsNoPod(t *testing.T) {
 		}{
 			"namespace/x": {"namespace x", reason.NoNodeForPods, "Multus serves no node"},
 			"pod/x/p":     {"StatefulSet x/web", reason.NoNodeForPods, "Multus serves no node"},
-			"node/absent": {"node absent", "", "no such node"}, "namespace/absent": {"namespace absent", "", `namespaces "absent" not found`},
+			"node/absent": {"node absent", "", "no such node"}, "namespace/absent": {"namespace absent", "", "no such namespace"},
 			"pod/x/absent": {"pod x/absent", "", "no such pod"},
 		} {
 			err := w.runner.RollBack(t.Context(), w.plan, w.state(t), target)
@@ -504,6 +504,63 @@ func TestRollBackWithoutANode(t *testing.T) {
 		}
 		if s := w.state(t); s.Phase != RolledBack || !slices.Contains(w.progress, "node gone is gone") {
 			t.Errorf("state %+v, said %q", s, w.progress)
+		}
+	})
+}
+
+// A rollback whose target is deleted while it is pending can be resumed, and then ends.
+func TestResumedRollbackWithoutItsTarget(t *testing.T) {
+	for target, beside := range map[string]bool{"node/gone": false, "namespace/gone": false, "Deployment/x/gone": false, "namespace/moved": true} {
+		t.Run(target, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.plan.BesideMultus = beside
+				if beside {
+					w.plan.Waves[0].Nodes = nil
+				}
+				if target == "namespace/gone" { // Multus serves no node, and no pod needs one
+					w.isNadras(t)
+				}
+				w.runner.Snapshots.Take = func(context.Context, string) ([]byte, error) { return nil, nil }
+				w.runner.Snapshots.Compare = func([]byte, []byte) error { return errors.New("its pods are gone") }
+				before, err := compressed([]byte("pods"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				state := NewState()
+				state.Target = target
+				state.Nodes["gone"] = &Move{Direction: ToMultus, Step: Drain}
+				state.Rollouts["moved"] = &Move{Direction: ToMultus, Step: Restart, Before: before}
+				if err := w.runner.RollBack(t.Context(), w.plan, state, target); err != nil {
+					t.Fatal(err)
+				}
+				if s := w.state(t); s.Target != "" || s.Phase != Paused {
+					t.Errorf("state %+v", s)
+				}
+			})
+		})
+	}
+}
+
+// While a rollback is pending, another one is refused, because nothing would continue the first. A rollback of
+// everything includes it.
+func TestSecondRollback(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.plan.Multus = nil
+		w.log = "{}"
+		for target, refused := range map[string]bool{"namespace/x": true, "Deployment/x/web": true, "all": false, "node/n1": false} {
+			state := NewState()
+			state.Target = "node/n1"
+			state.Nodes["n1"] = &Move{Direction: ToMultus, Step: Release}
+			err := w.runner.RollBack(t.Context(), w.plan, state, target)
+			var gate *GateError
+			switch {
+			case refused && (!errors.As(err, &gate) || state.Target != "node/n1" || state.Nodes["n1"].Step != Release):
+				t.Errorf("%s: error %v, state %+v", target, err, state)
+			case !refused && (err != nil || state.Target != "" || !state.Nodes["n1"].atMultus()):
+				t.Errorf("%s: error %v, state %+v", target, err, state)
+			}
 		}
 	})
 }
