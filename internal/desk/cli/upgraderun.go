@@ -262,11 +262,9 @@ func (o *runFlags) stateOf(ctx context.Context, store upgrade.Store) (*upgrade.S
 	case err != nil:
 		return nil, err
 	case state.Target != "":
-		return nil, fmt.Errorf("%s is being rolled back: kubectl nadra upgrade resume continues the rollback", state.Target)
-	case !o.dryRun.on():
-		err = store.Pause(ctx, false) // run ends a pause
+		return nil, fmt.Errorf("%s is being rolled back: kubectl nadra upgrade resume continues the rollback, and kubectl nadra upgrade rollback --all rolls everything back", state.Target)
 	}
-	return state, err
+	return state, nil
 }
 
 // refuseBlocked returns an error if the plan has blockers in the current cluster.

@@ -282,24 +282,35 @@ func TestNotAdopted(t *testing.T) {
 	})
 }
 
-// A pause takes effect before the next step, and is the upgrade's phase.
+// A pause takes effect before the next step, and is the upgrade's phase. The next run withdraws the request, unless it
+// is a dry run or is refused.
 func TestPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, pod("p", "web"))
-		if _, err := w.run(t); err == nil {
-			t.Fatal("it did not stop")
+		say := w.runner.Say
+		w.runner.Say = func(format string, args ...any) {
+			if say(format, args...); strings.HasPrefix(w.progress[len(w.progress)-1], "node n1: cordon") {
+				if err := w.runner.Store.Pause(t.Context(), true); err != nil {
+					t.Error(err)
+				}
+			}
 		}
-		if err := w.runner.Store.Pause(t.Context(), true); err != nil {
-			t.Fatal(err)
-		}
-		w.log = "{}"
 		s, err := w.run(t)
 		if !errors.Is(err, ErrPaused) || s.Phase != Paused || s.Nodes["n1"].Step != Cordon {
 			t.Errorf("error %v, phase %s, node %+v", err, s.Phase, s.Nodes["n1"])
 		}
-		if err := w.runner.Store.Pause(t.Context(), false); err != nil {
-			t.Fatal(err)
+		w.runner.DryRun = "client"
+		if _, err := w.run(t); err != nil {
+			t.Error(err)
 		}
+		w.runner.DryRun = ""
+		if err := w.runner.RollBack(t.Context(), w.plan, w.state(t), "node/absent"); err == nil {
+			t.Error("a node that is absent is rolled back")
+		}
+		if _, _, paused, err := w.runner.Store.Load(t.Context()); err != nil || !paused {
+			t.Errorf("error %v, paused %t", err, paused)
+		}
+		w.log = "{}"
 		if s, _ = w.run(t); s.Nodes["n1"].Step != Adopt || len(w.evicted) > 0 {
 			t.Errorf("node %+v, evicted %q: it did not continue", s.Nodes["n1"], w.evicted)
 		}
