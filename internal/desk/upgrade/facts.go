@@ -34,7 +34,7 @@ type Facts struct {
 	// BesideMultus is true if Multus stays on nadra's nodes, and namespaces move instead of
 	// nodes.
 	BesideMultus bool
-	// Controllers are the workloads that a rollout restarts. They matter beside Multus only.
+	// Controllers are the workloads that a rollout restarts.
 	Controllers []Controller
 	// Blind are doctor's warnings about programs that do not see the networks of nadra's pods beside Multus.
 	Blind []translate.Finding

@@ -155,6 +155,11 @@ func TestFacts(t *testing.T) {
 		Owners: map[string]string{"core": "nadra"}, DefaultOwner: "multus",
 		Multus:    []Multus{{MultusRef: MultusRef{"kube-system", "kube-multus-ds"}, ManagedBy: "Argo CD"}},
 		Installed: true, Labelled: true,
+		Controllers: []Controller{
+			{Workload: Workload{"Deployment", "nadra-system", "nadra-controller"}, Wanted: 1},
+			{Workload: Workload{"DaemonSet", "kube-system", "kube-multus-ds"}, Down: 1},
+			{Workload: Workload{"DaemonSet", "nadra", "nadra-node"}, Down: 1},
+		},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("facts (-want +got):\n%s", diff)

@@ -230,8 +230,13 @@ func (s steps) awaitRecovery(ctx context.Context, _ string, m *Move) error {
 	return s.awaitPods(ctx, m.Ready, func(*Facts) string { return "" })
 }
 
-// awaitPods waits until nothing is missing, and as many pods of each workload are ready as before.
+// settling is the time in which the controller of a DaemonSet sees that it is to have a pod on an uncordoned node.
+const settling = 10 * time.Second
+
+// awaitPods waits until nothing is missing, and as many pods of each workload are ready as before, or as it is to have
+// now: people scale workloads down, and delete them.
 func (r *run) awaitPods(ctx context.Context, before []WorkloadPods, missing func(*Facts) string) error {
+	began := time.Now()
 	return r.await(ctx, r.GateTimeout, reason.PodsNotReady, func(ctx context.Context) (string, error) {
 		f, err := r.facts(ctx)
 		if err != nil {
@@ -241,7 +246,8 @@ func (r *run) awaitPods(ctx context.Context, before []WorkloadPods, missing func
 			return what, nil
 		}
 		for _, b := range before {
-			if now := f.Ready(b.Workload); now < b.Pods {
+			now := f.Ready(b.Workload)
+			if now < b.Pods && (now < f.wanted(b.Workload) || time.Since(began) < min(settling, r.GateTimeout/2)) {
 				return fmt.Sprintf("%s has %d ready pods, and had %d before", b.Workload, now, b.Pods), nil
 			}
 		}
