@@ -103,14 +103,11 @@ func (r rollback) refuse(ctx context.Context, f *Facts, target, kind, name strin
 
 // node moves a node to Multus. It skips a node that has left the cluster, and one that is back already.
 func (r rollback) node(ctx context.Context, name string) error {
-	if r.state.Nodes[name].atMultus() {
-		return nil
-	}
-	names, err := r.present(ctx, []string{name})
-	if err != nil {
+	nodes, err := r.present(ctx, name)
+	if err != nil || len(nodes) == 0 || r.state.Nodes[name].atMultus() && nodes[0].Labels[v1alpha1.OwnerLabel] != v1alpha1.OwnerNadra {
 		return err
 	}
-	return r.nodeMoves().walk(ctx, ToMultus, names...)
+	return r.nodeMoves().walk(ctx, ToMultus, name)
 }
 
 // namespace gives a namespace its original label, and evicts its pods. It skips a namespace that is gone. If pods without a

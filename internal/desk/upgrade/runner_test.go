@@ -519,6 +519,73 @@ func TestRollBackWithoutANode(t *testing.T) {
 	})
 }
 
+// A node that was deleted and has registered again begins its move again, and so does one that has lost the label
+// that its move gave it. In each case the next step that needs the node fails.
+func TestMoveOfAnotherNode(t *testing.T) {
+	const same, old = "1", "0"
+	for name, tt := range map[string]struct {
+		move  Move
+		label string
+		want  Step // the last completed step
+	}{
+		"the same":                    {Move{Direction: ToNadra, Step: Unconfigure, UID: same}, "nadra", Unconfigure},
+		"replaced":                    {Move{Direction: ToNadra, Step: Unconfigure, UID: old}, "", Cordon},
+		"replaced, with a label":      {Move{Direction: ToNadra, Step: Unconfigure, UID: old}, "nadra", Cordon},
+		"without the label":           {Move{Direction: ToNadra, Step: Unconfigure, UID: same}, "", Cordon},
+		"without the label yet":       {Move{Direction: ToNadra, Step: Inspect, UID: same}, "", Assign},
+		"of an earlier version":       {Move{Direction: ToNadra, Step: Unconfigure}, "nadra", Unconfigure},
+		"finished":                    {Move{Direction: ToNadra, Step: Recover, UID: same}, "nadra", Recover},
+		"finished, replaced":          {Move{Direction: ToNadra, Step: Recover, UID: old}, "nadra", Cordon},
+		"finished, without the label": {Move{Direction: ToNadra, Step: Recover}, "", Cordon},
+		"back: the same":              {Move{Direction: ToMultus, Step: Release, UID: same}, "returning", Release},
+		"back: replaced":              {Move{Direction: ToMultus, Step: Release, UID: old}, "", Drain},
+		"back: finished":              {Move{Direction: ToMultus, Step: Recover, UID: same}, "", Recover},
+		"back: labelled since":        {Move{Direction: ToMultus, Step: Recover, UID: same}, "nadra", Drain},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				n := w.node(t)
+				n.UID, n.Labels = same, map[string]string{v1alpha1.OwnerLabel: tt.label}
+				if _, err := w.CoreV1().Nodes().Update(t.Context(), n, metav1.UpdateOptions{}); err != nil {
+					t.Fatal(err)
+				}
+				w.log = "nadra-node: it fails"
+				state := NewState()
+				state.Nodes["n1"] = &tt.move
+				var err error
+				if tt.move.Direction == ToNadra {
+					err = w.runner.Run(t.Context(), w.plan, state, "")
+				} else {
+					err = w.runner.RollBack(t.Context(), w.plan, state, "node/n1")
+				}
+				got := w.state(t).Nodes["n1"]
+				if got.Step != tt.want || (err == nil) != (tt.want == Recover) || tt.want == Cordon && got.UID != same {
+					t.Errorf("error %v, move %+v, want %s", err, got, tt.want)
+				}
+			})
+		})
+	}
+}
+
+// A finished move keeps the node's UID.
+func TestFinishedMoveKeepsTheNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		state := NewState()
+		state.Nodes["n1"] = &Move{Direction: ToNadra, Step: Uncordon, UID: "1", WasCordoned: true}
+		if err := w.runner.Store.Save(t.Context(), w.plan, state); err != nil {
+			t.Fatal(err)
+		}
+		if err := (&run{w.runner, w.plan, state}).nodeMoves().walk(t.Context(), ToNadra, "n1"); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(&Move{Direction: ToNadra, Step: Recover, UID: "1"}, state.Nodes["n1"]); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}
+
 // A rollback whose target is deleted while it is pending can be resumed, and then ends.
 func TestResumedRollbackWithoutItsTarget(t *testing.T) {
 	for target, beside := range map[string]bool{"node/gone": false, "namespace/gone": false, "Deployment/x/gone": false, "namespace/moved": true} {

@@ -31,10 +31,11 @@ func (s steps) take() map[Step]take {
 	}
 }
 
-// cordon cordons and taints a node. It first saves whether the node was cordoned
+// cordon cordons and taints a node. It first saves which node it is, whether the node was cordoned
 // before, and how many pods of the disturbed workloads are ready.
 func (s steps) cordon(ctx context.Context, name string, m *Move) error {
 	return s.changeNode(ctx, name, func(node *corev1.Node) error {
+		m.UID = node.UID
 		if !slices.ContainsFunc(node.Spec.Taints, isMoving) {
 			f, err := s.facts(ctx)
 			if err != nil {
