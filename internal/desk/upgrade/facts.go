@@ -76,6 +76,9 @@ type Pod struct {
 	// Disposable is true if nobody misses the pod: it is being deleted, or is a canary that an interrupted
 	// command left behind.
 	Disposable bool
+	// Tolerates is true if the pod can come back to its node at once, because it tolerates the taint of a move. Most
+	// such pods are of a DaemonSet.
+	Tolerates bool
 	// Nadra is true if nadra attached the pod's networks by claims.
 	Nadra bool
 	// Unclaimed is true if nadra attaches them without a claim for networks, as attachment.AttacherOf decides.

@@ -12,6 +12,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/klog/v2"
 	"k8s.io/kubectl/pkg/util/podutils"
 
 	"github.com/nadra-dev/nadra/internal/desk/canary"
@@ -119,6 +120,9 @@ func podOf(p *corev1.Pod, parents map[Workload]Workload) Pod {
 		if parent, known := parents[out.Workload]; known {
 			out.Workload = parent
 		}
+		out.Tolerates = slices.ContainsFunc(p.Spec.Tolerations, func(t corev1.Toleration) bool {
+			return t.ToleratesTaint(klog.Background(), &moving, false)
+		})
 	}
 	return out
 }

@@ -113,8 +113,8 @@ const (
 	Adopt       Step = "adopt"       // nadra detaches what Multus has attached
 	Serve       Step = "serve"       // nadra's driver offers networks
 	Verify      Step = "verify"      // canaries have their networks
-	Drain       Step = "drain"       // the pods whose networks nadra attached by claims, and these networks, are gone
-	Release     Step = "release"     // the label says that the node returns, and what was adopted is Multus' again
+	Drain       Step = "drain"       // the pods whose networks nadra attached by claims are gone, apart from those that could come back
+	Release     Step = "release"     // the label says that the node returns, no pod has claims, and what was adopted is Multus' again
 	Configure   Step = "configure"   // the container runtime uses Multus again
 	Return      Step = "return"      // Multus' pod is ready, the runtime has its configuration, and the label is removed
 	Uncordon    Step = "uncordon"    // pods are scheduled to the node again
