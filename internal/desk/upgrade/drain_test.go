@@ -114,6 +114,8 @@ func TestPodsThatCouldComeBack(t *testing.T) {
 	}{
 		"every taint":             {"w", corev1.Toleration{Operator: exists}, true},
 		"the taint of a move":     {"w", corev1.Toleration{Key: moving.Key, Operator: exists}, true},
+		"the taint, by its value": {"w", corev1.Toleration{Key: moving.Key, Effect: moving.Effect}, true},
+		"another value":           {"w", corev1.Toleration{Key: moving.Key, Value: "x"}, false},
 		"the cordon":              {"w", corev1.Toleration{Key: corev1.TaintNodeUnschedulable, Operator: exists}, false},
 		"taints that evict":       {"w", corev1.Toleration{Operator: exists, Effect: corev1.TaintEffectNoExecute}, false},
 		"every taint, a bare pod": {"", corev1.Toleration{Operator: exists}, false},

@@ -29,13 +29,10 @@ func (r *run) remain(ctx context.Context, names []string) (bool, error) {
 // hasNamespace reports whether the cluster has a namespace.
 func (r *run) hasNamespace(ctx context.Context, name string) (bool, error) {
 	_, err := r.Kube.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		return false, nil
-	case err != nil:
+	if err != nil && !apierrors.IsNotFound(err) {
 		return false, readError(err)
 	}
-	return true, nil
+	return err == nil, nil
 }
 
 // assignAll labels namespaces for nadra.

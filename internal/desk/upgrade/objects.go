@@ -12,7 +12,6 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/klog/v2"
 	"k8s.io/kubectl/pkg/util/podutils"
 
 	"github.com/nadra-dev/nadra/internal/desk/canary"
@@ -121,7 +120,7 @@ func podOf(p *corev1.Pod, parents map[Workload]Workload) Pod {
 			out.Workload = parent
 		}
 		out.Tolerates = slices.ContainsFunc(p.Spec.Tolerations, func(t corev1.Toleration) bool {
-			return t.ToleratesTaint(klog.Background(), &moving, false)
+			return (t.Key == moving.Key && t.Value == "" || t.Key == "" && t.Operator == corev1.TolerationOpExists) && (t.Effect == "" || t.Effect == moving.Effect)
 		})
 	}
 	return out

@@ -35,7 +35,7 @@ func (r rollback) do(ctx context.Context, target string) error {
 	if do == nil {
 		return fmt.Errorf("rolling back %q: use node/NAME, namespace/NAME, pod/NAMESPACE/NAME or all", target)
 	}
-	if err := r.refuse(ctx, &f, target, kind, name); err != nil {
+	if err := r.refuse(ctx, &f, kind, name); err != nil {
 		return &GateError{strings.TrimSpace(kind + " " + name), err}
 	}
 	r.state.Target = target
@@ -66,12 +66,12 @@ func lasting(f Facts, target string) (string, error) {
 	return w.Kind + "/" + w.Namespace + "/" + w.Name, nil
 }
 
-// refuse refuses targets that do not exist, rollbacks that would leave pods without a node, and another
-// target than the pending one, apart from all: nothing would continue the pending rollback. The pending target may
-// have been deleted meanwhile.
-func (r rollback) refuse(ctx context.Context, f *Facts, target, kind, name string) error {
+// refuse refuses targets that do not exist, and rollbacks that would leave pods without a node. While a rollback is
+// pending, whose target may have been deleted since, it refuses other targets, apart from all: nothing would continue the
+// pending rollback.
+func (r rollback) refuse(ctx context.Context, f *Facts, kind, name string) error {
 	pending := r.state.Target
-	if pending != "" && pending != target && kind != "all" {
+	if pending != "" && pending != kind+"/"+name && kind != "all" {
 		return fmt.Errorf("%s is being rolled back: first end that with kubectl nadra upgrade resume, or use kubectl nadra upgrade rollback --all", pending)
 	}
 	exists, err := true, error(nil)
@@ -110,17 +110,13 @@ func (r rollback) node(ctx context.Context, name string) error {
 	return r.nodeMoves().walk(ctx, ToMultus, name)
 }
 
-// namespace gives a namespace its original label, and evicts its pods. It skips a namespace that is gone. If pods without a
-// label are nadra's by default, it labels the namespace for Multus instead.
+// namespace gives a namespace its original label, and evicts its pods. It skips a namespace that is gone. If pods
+// without a label are nadra's by default, it labels the namespace for Multus instead.
 func (r rollback) namespace(ctx context.Context, name string) error {
 	if r.plan.BesideMultus {
 		exists, err := r.hasNamespace(ctx, name)
-		if err != nil {
-			return &GateError{"namespace " + name, err}
-		}
-		if !exists {
-			r.Say("namespace %s is gone", name)
-			return nil
+		if err != nil || !exists {
+			return err
 		}
 		return r.namespaceMoves().walk(ctx, ToMultus, name)
 	}

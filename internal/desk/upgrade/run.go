@@ -95,7 +95,8 @@ func (r *run) rolloutWave(ctx context.Context, w Wave) error {
 	return nil
 }
 
-// remaining returns the namespaces that have not moved to nadra. It leaves out namespaces that are gone.
+// remaining returns the namespaces that have not moved to nadra, or have lost its label since. It leaves out namespaces that
+// are gone.
 func (r *run) remaining(ctx context.Context, names []string) ([]string, error) {
 	var out []string
 	for _, name := range names {
@@ -105,28 +106,28 @@ func (r *run) remaining(ctx context.Context, names []string) ([]string, error) {
 			r.Say("namespace %s is gone", name)
 		case err != nil:
 			return nil, &GateError{"namespace " + name, readError(err)}
-		case !r.state.Rollouts[name].atNadra() || ns.Labels[v1alpha1.OwnerLabel] != v1alpha1.OwnerNadra:
+		case ns.Labels[v1alpha1.OwnerLabel] != v1alpha1.OwnerNadra:
+			r.state.Rollouts[name].relabel(namespaceSteps, Label)
+			fallthrough
+		case !r.state.Rollouts[name].atNadra():
 			out = append(out, name)
-			if ns.Labels[v1alpha1.OwnerLabel] != v1alpha1.OwnerNadra {
-				r.state.Rollouts[name].relabel(namespaceSteps, Label)
-			}
 		}
 	}
 	return out, nil
 }
 
-// unmoved returns the nodes of a wave that have not moved to nadra, or that have lost its label since. It leaves out nodes
-// that have left the cluster.
+// unmoved returns the nodes of a wave that have not moved to nadra, or have lost its label since. It leaves out nodes that
+// have left the cluster.
 func (r *run) unmoved(ctx context.Context, w Wave) ([]string, error) {
 	nodes, err := r.present(ctx, r.plan.Movers(w)...)
 	var out []string
 	for _, n := range nodes {
-		m, labelled := r.state.Nodes[n.Name], n.Labels[v1alpha1.OwnerLabel] == v1alpha1.OwnerNadra
-		if !m.atNadra() || !labelled {
-			out = append(out, n.Name)
-		}
-		if !labelled {
+		switch m := r.state.Nodes[n.Name]; {
+		case n.Labels[v1alpha1.OwnerLabel] != v1alpha1.OwnerNadra:
 			m.relabel(NodeSteps, Assign)
+			fallthrough
+		case !m.atNadra():
+			out = append(out, n.Name)
 		}
 	}
 	return out, err
