@@ -27,6 +27,7 @@ import (
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 
+	"github.com/nadra-dev/nadra/internal/desk/upgrade"
 	"github.com/nadra-dev/nadra/internal/kube"
 	"github.com/nadra-dev/nadra/internal/nodepod"
 	"github.com/nadra-dev/nadra/internal/probe"
@@ -107,6 +108,40 @@ func TestCheck(t *testing.T) {
 	u.Exclude = []string{"node-1"}
 	if _, err := u.Check(t.Context()); err != nil {
 		t.Errorf("an excluded node: %v", err)
+	}
+}
+
+// TestCheckOfAnUpgrade checks that the original settings of Multus' DaemonSet are kept while the cluster has it.
+func TestCheckOfAnUpgrade(t *testing.T) {
+	multus := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "multus"}}
+	changed := map[string]upgrade.MultusState{"kube-system/multus": {}}
+	for name, tt := range map[string]struct {
+		phase   upgrade.Phase
+		multus  map[string]upgrade.MultusState
+		objects []runtime.Object
+		users   int
+	}{
+		"paused":                            {upgrade.Paused, nil, nil, 1},
+		"done, and Multus is there":         {upgrade.Done, changed, []runtime.Object{multus}, 1},
+		"done, and Multus was removed":      {upgrade.Done, changed, nil, 0},
+		"done, and Multus was not changed":  {upgrade.Done, nil, []runtime.Object{multus}, 0},
+		"rolled back, and Multus was gone":  {upgrade.RolledBack, changed, nil, 0},
+		"rolled back, and Multus was there": {upgrade.RolledBack, nil, []runtime.Object{multus}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			u, _ := nadraWorld(t, probe.Remains{}, tt.objects...)
+			state := upgrade.NewState()
+			state.Phase, state.Multus = tt.phase, tt.multus
+			plan := &upgrade.Plan{APIVersion: upgrade.APIVersion, Kind: upgrade.PlanKind, Waves: []upgrade.Wave{{Name: "w", Nodes: []upgrade.NodeShare{{Name: "node-1"}}}}}
+			if err := (upgrade.Store{Kube: u.Kube, Namespace: "nadra-system"}).Save(t.Context(), plan, state); err != nil {
+				t.Fatal(err)
+			}
+			_, err := u.Check(t.Context())
+			inUse := &InUseError{}
+			if errors.As(err, &inUse); len(inUse.Users) != tt.users || (err != nil) != (tt.users > 0) {
+				t.Errorf("error %v, users %+v, want %d", err, inUse.Users, tt.users)
+			}
+		})
 	}
 }
 

@@ -3,6 +3,7 @@ package cleanup
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,19 +37,27 @@ func (u Uninstaller) facts(ctx context.Context) (useFacts, error) {
 	if err != nil {
 		return f, err
 	}
-	f.Upgrade, err = u.upgrade(ctx)
+	f.Upgrade, err = u.upgrade(ctx, f.Workloads)
 	return f, err
 }
 
-// upgrade describes an unfinished upgrade; empty without one.
-func (u Uninstaller) upgrade(ctx context.Context) (string, error) {
+// upgrade describes an unfinished upgrade; empty without one. An upgrade is unfinished, too, while the cluster has a
+// DaemonSet of Multus whose original settings only the upgrade's state has.
+func (u Uninstaller) upgrade(ctx context.Context, workloads []workload) (string, error) {
 	_, state, _, err := upgrade.Store{Kube: u.Kube, Namespace: u.Where.Controller}.Load(ctx)
 	switch {
 	case errors.Is(err, upgrade.ErrNone):
 		return "", nil
 	case err != nil:
 		return "", err
-	case state.Phase == upgrade.Done || state.Phase == upgrade.RolledBack:
+	case state.Phase == upgrade.Done:
+		for _, w := range workloads {
+			if _, changed := state.Multus[w.Namespace+"/"+w.Name]; changed && w.Kind == "DaemonSet" {
+				return fmt.Sprintf("it has changed DaemonSet %s/%s of Multus, and has its original settings", w.Namespace, w.Name), nil
+			}
+		}
+		return "", nil
+	case state.Phase == upgrade.RolledBack:
 		return "", nil
 	}
 	return "it is " + string(state.Phase), nil

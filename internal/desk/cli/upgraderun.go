@@ -17,6 +17,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/nadra-dev/nadra/internal/desk/doctor"
+	"github.com/nadra-dev/nadra/internal/desk/report"
 	"github.com/nadra-dev/nadra/internal/desk/upgrade"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/translate"
@@ -145,7 +146,7 @@ func multusDirs(driver *doctor.Nadra, confDir string) (conf, kept string) {
 	return cmp.Or(confDir, driver.Flag("cni-conf-dir", "/etc/cni/net.d")), path.Join(driver.Flag("state-dir", "/var/lib/nadra"), "multus")
 }
 
-// confirm asks for confirmation at a terminal, and requires --yes without one.
+// confirm asks for confirmation at a terminal, with the name of the cluster, and requires --yes without one.
 func (o *runFlags) confirm(question string) error {
 	if o.yes || o.dryRun.on() {
 		return nil
@@ -153,7 +154,7 @@ func (o *runFlags) confirm(question string) error {
 	if err := o.askable(); err != nil {
 		return err
 	}
-	_, _ = fmt.Fprintf(o.ErrOut, "%s [y/N] ", question)
+	_, _ = fmt.Fprint(o.ErrOut, report.Visible("On cluster "+cmp.Or(o.cluster.contextName(), *o.cluster.APIServer)+": "+question), " [y/N] ")
 	answer, err := bufio.NewReader(o.In).ReadString('\n')
 	if err != nil {
 		return fmt.Errorf("reading the answer: %w", err)
@@ -241,7 +242,7 @@ func (o *runFlags) run(ctx context.Context, file, wave string) error {
 	if err := o.refuseBlocked(ctx, plan); err != nil {
 		return err
 	}
-	if err := o.confirm(fmt.Sprintf("Run the plan on %s (%s)?", plan.Source, plan.Summary)); err != nil {
+	if err := o.confirm(fmt.Sprintf("Run the plan, made for %s (%s)?", cmp.Or(plan.Source, "an unknown cluster"), plan.Summary)); err != nil {
 		return err
 	}
 	return o.carryOut(ctx, func(ctx context.Context, r *upgrade.Runner) error {
@@ -262,11 +263,9 @@ func (o *runFlags) stateOf(ctx context.Context, store upgrade.Store) (*upgrade.S
 	case err != nil:
 		return nil, err
 	case state.Target != "":
-		return nil, fmt.Errorf("%s is being rolled back: kubectl nadra upgrade resume continues the rollback", state.Target)
-	case !o.dryRun.on():
-		err = store.Pause(ctx, false) // run ends a pause
+		return nil, fmt.Errorf("%s is being rolled back: kubectl nadra upgrade resume continues the rollback, and kubectl nadra upgrade rollback --all rolls everything back", state.Target)
 	}
-	return state, err
+	return state, nil
 }
 
 // refuseBlocked returns an error if the plan has blockers in the current cluster.

@@ -87,13 +87,6 @@ func (o *runFlags) resume(ctx context.Context) error {
 	if err := o.checkDrain(); err != nil {
 		return err
 	}
-	store, err := o.store()
-	if err != nil {
-		return err
-	}
-	if err := store.Pause(ctx, false); err != nil {
-		return err
-	}
 	return o.carryOut(ctx, func(ctx context.Context, r *upgrade.Runner) error {
 		plan, state, _, err := r.Store.Load(ctx)
 		switch {
@@ -181,11 +174,6 @@ func (o *runFlags) rollBack(ctx context.Context, target string) error {
 		plan, state, _, err := r.Store.Load(ctx)
 		if err != nil {
 			return err
-		}
-		if !o.dryRun.on() {
-			if err := r.Store.Pause(ctx, false); err != nil {
-				return err
-			}
 		}
 		return r.RollBack(ctx, plan, state, target)
 	})

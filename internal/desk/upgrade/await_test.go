@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -196,6 +197,59 @@ func TestReleaseWaitsForTheDriver(t *testing.T) {
 				took, said := time.Since(began), strings.Join(w.progress, " ")
 				if w.node(t).Labels["nadra.dev/owner"] != "returning" || ready != (took < 20*time.Second) || ready == strings.Contains(said, "may lack its networks") {
 					t.Errorf("the node is %+v after %s, progress %q", w.node(t).Labels, took, said)
+				}
+			})
+		})
+	}
+}
+
+// TestRecovery checks that the last step of a move waits for the pods that workloads are to have, and not for those
+// that people have taken away meanwhile.
+func TestRecovery(t *testing.T) {
+	ready := func(name, kind string) *corev1.Pod {
+		p := pod(name, "w")
+		p.OwnerReferences[0].Kind = kind
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+		return p
+	}
+	meta := metav1.ObjectMeta{Namespace: "x", Name: "w"}
+	set := func(replicas int32) *appsv1.StatefulSet {
+		return &appsv1.StatefulSet{ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{Replicas: &replicas}}
+	}
+	daemon := func(scheduled int32) *appsv1.DaemonSet {
+		return &appsv1.DaemonSet{ObjectMeta: meta, Status: appsv1.DaemonSetStatus{DesiredNumberScheduled: scheduled}}
+	}
+	for name, tt := range map[string]struct {
+		kind    string
+		objects []runtime.Object
+		// later replaces a DaemonSet after a moment.
+		later *appsv1.DaemonSet
+		code  reason.Code
+	}{
+		"a pod is missing":                     {"StatefulSet", []runtime.Object{set(2), ready("a", "StatefulSet")}, nil, reason.PodsNotReady},
+		"scaled up":                            {"StatefulSet", []runtime.Object{set(3), ready("a", "StatefulSet"), ready("b", "StatefulSet")}, nil, ""},
+		"scaled down":                          {"StatefulSet", []runtime.Object{set(1), ready("a", "StatefulSet")}, nil, ""},
+		"scaled down, and the last is missing": {"StatefulSet", []runtime.Object{set(1), pod("a", "w")}, nil, reason.PodsNotReady},
+		"deleted":                              {"StatefulSet", nil, nil, ""},
+		"of another kind, and one pod is not ready": {"CloneSet", []runtime.Object{func() *corev1.Pod { p := ready("a", "CloneSet"); p.Status.Conditions = nil; return p }()}, nil, reason.PodsNotReady},
+		"of another kind, with fewer pods":          {"CloneSet", []runtime.Object{ready("a", "CloneSet")}, nil, ""},
+		"a DaemonSet, and a node less":              {"DaemonSet", []runtime.Object{daemon(1), ready("a", "DaemonSet")}, nil, ""},
+		"a DaemonSet that sees the node late":       {"DaemonSet", []runtime.Object{daemon(1), ready("a", "DaemonSet")}, daemon(2), reason.PodsNotReady},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, tt.objects...)
+				w.runner.GateTimeout, w.runner.Poll = time.Minute, time.Second
+				if tt.later != nil {
+					time.AfterFunc(3*time.Second, func() {
+						if err := w.Tracker().Update(appsv1.SchemeGroupVersion.WithResource("daemonsets"), tt.later, "x"); err != nil {
+							t.Error(err)
+						}
+					})
+				}
+				err := steps{&run{w.runner, w.plan, NewState()}}.awaitRecovery(t.Context(), "n1", &Move{Ready: []WorkloadPods{{Workload{tt.kind, "x", "w"}, 2}}})
+				if reason.Of(err) != tt.code || (err != nil) != (tt.code != "") {
+					t.Errorf("error %v, want code %q", err, tt.code)
 				}
 			})
 		})

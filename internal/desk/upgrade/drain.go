@@ -12,7 +12,7 @@ import (
 )
 
 // evictAll evicts the pods that left returns, each once, and waits until left returns
-// none. where is for progress messages.
+// none. A successor of the same name is another pod. where is for progress messages.
 func (r *run) evictAll(ctx context.Context, where string, left func(*Facts) []Pod) error {
 	evicted := map[string]bool{}
 	return r.await(ctx, r.DrainTimeout, reason.DrainTimeout, func(ctx context.Context) (string, error) {
@@ -25,7 +25,8 @@ func (r *run) evictAll(ctx context.Context, where string, left func(*Facts) []Po
 			if missing == "" {
 				missing = fmt.Sprintf("pod %s still runs", p)
 			}
-			if evicted[p.String()] {
+			once := p.String() + " " + string(p.UID)
+			if evicted[once] {
 				continue
 			}
 			blocked, err := r.evict(ctx, p)
@@ -36,7 +37,7 @@ func (r *run) evictAll(ctx context.Context, where string, left func(*Facts) []Po
 				missing = blocked
 				continue
 			}
-			evicted[p.String()] = true
+			evicted[once] = true
 			r.Say("%s: evicted pod %s", where, p)
 		}
 		return missing, nil

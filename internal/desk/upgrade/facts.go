@@ -34,7 +34,7 @@ type Facts struct {
 	// BesideMultus is true if Multus stays on nadra's nodes, and namespaces move instead of
 	// nodes.
 	BesideMultus bool
-	// Controllers are the workloads that a rollout restarts. They matter beside Multus only.
+	// Controllers are the workloads that a rollout restarts.
 	Controllers []Controller
 	// Blind are doctor's warnings about programs that do not see the networks of nadra's pods beside Multus.
 	Blind []translate.Finding
@@ -76,6 +76,9 @@ type Pod struct {
 	// Disposable is true if nobody misses the pod: it is being deleted, or is a canary that an interrupted
 	// command left behind.
 	Disposable bool
+	// Tolerates is true if the pod can come back to its node at once, because it tolerates the taint of a move. Most
+	// such pods are of a DaemonSet.
+	Tolerates bool
 	// Nadra is true if nadra attached the pod's networks by claims.
 	Nadra bool
 	// Unclaimed is true if nadra attaches them without a claim for networks, as attachment.AttacherOf decides.

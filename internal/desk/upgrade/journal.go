@@ -40,14 +40,17 @@ func (r *run) mayContinue(ctx context.Context) error {
 	})
 }
 
-// record calls do in a phase, and saves the phase in which do ends. It saves also if
-// ctx has ended, unless the Lease is lost: then the state is another process'.
+// record calls do in a phase, and saves the phase in which do ends. It first withdraws the request for a pause that
+// ended an earlier run. It saves also if ctx has ended, unless the Lease is lost: then the state is another process'.
 func (r *run) record(ctx context.Context, phase Phase, do func(context.Context) (Phase, error)) error {
 	r.state.Phase, r.state.Reason = phase, ""
 	if err := r.save(ctx); err != nil {
 		return err
 	}
 	if r.DryRun == "" {
+		if err := r.Store.Pause(ctx, false); err != nil {
+			return err
+		}
 		_ = r.Nodes.Sweep(ctx, nodepod.Abandoned) // leftovers are harmless, and the next run retries
 	}
 	end, err := do(ctx)

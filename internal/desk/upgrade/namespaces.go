@@ -26,6 +26,15 @@ func (r *run) remain(ctx context.Context, names []string) (bool, error) {
 	return false, nil
 }
 
+// hasNamespace reports whether the cluster has a namespace.
+func (r *run) hasNamespace(ctx context.Context, name string) (bool, error) {
+	_, err := r.Kube.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return false, readError(err)
+	}
+	return err == nil, nil
+}
+
 // assignAll labels namespaces for nadra.
 func (r *run) assignAll(ctx context.Context, names []string) error {
 	for _, name := range names {

@@ -41,14 +41,19 @@ func (r *run) changeNode(ctx context.Context, name string, do func(*corev1.Node)
 	})
 }
 
-// present returns the nodes that the cluster still has.
-func (r *run) present(ctx context.Context, names []string) ([]string, error) {
-	var out []string
+// present returns the nodes that the cluster still has. It forgets the move of a node that another one of its name has
+// replaced.
+func (r *run) present(ctx context.Context, names ...string) ([]*corev1.Node, error) {
+	var out []*corev1.Node
 	for _, name := range names {
-		_, err := r.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+		node, err := r.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 		switch {
 		case err == nil:
-			out = append(out, name)
+			out = append(out, node)
+			if m := r.state.Nodes[name]; m != nil && m.UID != "" && m.UID != node.UID {
+				delete(r.state.Nodes, name)
+				r.Say("node %s was replaced: its move begins again", name)
+			}
 		case apierrors.IsNotFound(err):
 			r.Say("node %s is gone", name)
 		default:

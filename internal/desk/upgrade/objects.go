@@ -21,17 +21,17 @@ import (
 
 // Objects are the objects of a cluster that Facts are made from.
 type Objects struct {
-	Nodes       []corev1.Node
-	Pods        []corev1.Pod
-	Namespaces  []corev1.Namespace
-	Claims      []resourceapi.ResourceClaim
-	ReplicaSets []appsv1.ReplicaSet
-	Jobs        []batchv1.Job
-	DaemonSets  []appsv1.DaemonSet
-	Deployments []appsv1.Deployment
-	// StatefulSets and Budgets are read beside Multus only.
+	Nodes        []corev1.Node
+	Pods         []corev1.Pod
+	Namespaces   []corev1.Namespace
+	Claims       []resourceapi.ResourceClaim
+	ReplicaSets  []appsv1.ReplicaSet
+	Jobs         []batchv1.Job
+	DaemonSets   []appsv1.DaemonSet
+	Deployments  []appsv1.Deployment
 	StatefulSets []appsv1.StatefulSet
-	Budgets      []policyv1.PodDisruptionBudget
+	// Budgets are read beside Multus only.
+	Budgets []policyv1.PodDisruptionBudget
 	// BesideMultus is set if the user says that nadra will run beside Multus on one node.
 	BesideMultus bool
 }
@@ -55,9 +55,8 @@ func (o *Objects) Facts(domainLabel string, multus []MultusRef) Facts {
 		f.Multus = append(f.Multus, Multus{ref, o.managerOf(ref)})
 	}
 	f.readInstallation(o)
-	if f.BesideMultus = f.BesideMultus || o.BesideMultus; f.BesideMultus {
-		f.Controllers = o.controllers()
-	}
+	f.BesideMultus = f.BesideMultus || o.BesideMultus
+	f.Controllers = o.controllers()
 	return f
 }
 
@@ -120,6 +119,9 @@ func podOf(p *corev1.Pod, parents map[Workload]Workload) Pod {
 		if parent, known := parents[out.Workload]; known {
 			out.Workload = parent
 		}
+		out.Tolerates = slices.ContainsFunc(p.Spec.Tolerations, func(t corev1.Toleration) bool {
+			return (t.Key == moving.Key && t.Value == "" || t.Key == "" && t.Operator == corev1.TolerationOpExists) && (t.Effect == "" || t.Effect == moving.Effect)
+		})
 	}
 	return out
 }

@@ -142,7 +142,7 @@ func TestFacts(t *testing.T) {
 		Pods: []Pod{
 			{Namespace: "core", Name: "upf-5d-x", Node: "worker-1", Workload: upf, Nadra: true},
 			{Namespace: "core", Name: "upf-5d-y", Node: "worker-2", Workload: upf},
-			{Namespace: "ran", Name: "agent-q", Node: "worker-2", Workload: Workload{"DaemonSet", "ran", "agent"}, Pinned: true, OnlyDefault: true},
+			{Namespace: "ran", Name: "agent-q", Node: "worker-2", Workload: Workload{"DaemonSet", "ran", "agent"}, Tolerates: true, Pinned: true, OnlyDefault: true},
 			{Namespace: "ran", Name: "by-hand", Node: "worker-2"},
 			{Namespace: "ran", Name: "keepalived-worker-2", Node: "worker-2", Static: true},
 			{Namespace: "ran", Name: "nightly-1-z", Node: "worker-2", Workload: Workload{"CronJob", "ran", "nightly"}},
@@ -155,6 +155,11 @@ func TestFacts(t *testing.T) {
 		Owners: map[string]string{"core": "nadra"}, DefaultOwner: "multus",
 		Multus:    []Multus{{MultusRef: MultusRef{"kube-system", "kube-multus-ds"}, ManagedBy: "Argo CD"}},
 		Installed: true, Labelled: true,
+		Controllers: []Controller{
+			{Workload: Workload{"Deployment", "nadra-system", "nadra-controller"}, Wanted: 1},
+			{Workload: Workload{"DaemonSet", "kube-system", "kube-multus-ds"}, Down: 1},
+			{Workload: Workload{"DaemonSet", "nadra", "nadra-node"}, Down: 1},
+		},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("facts (-want +got):\n%s", diff)

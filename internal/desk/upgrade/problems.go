@@ -157,7 +157,7 @@ func firstOf(codes []string) string {
 }
 
 // Check returns the problems of a plan in the cluster as it is now. Nodes that have
-// moved already are not a problem.
+// moved already are not a problem, nor are some that are gone. A plan without a node of the cluster is one of another cluster.
 func Check(plan *Plan, f Facts) []translate.Finding {
 	if plan.BesideMultus || f.BesideMultus {
 		return checkRollouts(plan, f)
@@ -167,6 +167,12 @@ func Check(plan *Plan, f Facts) []translate.Finding {
 		if plan.waveOf(n.Name) < 0 {
 			p.Exclude = append(p.Exclude, n.Name)
 		}
+	}
+	if len(p.Exclude) == len(f.Nodes) && len(plan.Movers(plan.Waves...)) > 0 {
+		return []translate.Finding{problem(
+			codeNothing, blocker, noObject, "the cluster has no node of the plan, which was made for "+plan.Source,
+			"Choose the plan's cluster with --context, or plan again.",
+		)}
 	}
 	movers, left := p.divide()
 	return slices.DeleteFunc(p.problems(movers, left), func(one translate.Finding) bool { return one.Code == codeNothing })

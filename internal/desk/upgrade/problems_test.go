@@ -2,6 +2,7 @@ package upgrade
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -73,5 +74,33 @@ func TestProblems(t *testing.T) {
 				t.Errorf("summary %+v, want %d blockers and %d warnings", p.Summary, blockers, warnings)
 			}
 		})
+	}
+}
+
+// TestCheckOfAnotherCluster refuses a plan none of whose nodes exists.
+func TestCheckOfAnotherCluster(t *testing.T) {
+	wave := func(nodes ...string) *Plan {
+		w := Wave{Name: "wave-1", Namespaces: []string{"x"}}
+		for _, n := range nodes {
+			w.Nodes = append(w.Nodes, NodeShare{Name: n})
+		}
+		return &Plan{Source: "cluster staging", Waves: []Wave{w}}
+	}
+	moved := ready("b", "")
+	moved.Nadra = true
+	for name, tt := range map[string]struct {
+		plan    *Plan
+		refused bool
+	}{
+		"no node exists":       {wave("s-1", "s-2"), true},
+		"one exists":           {wave("s-1", "a"), false},
+		"one that has moved":   {wave("b", "s-1"), false},
+		"a plan without nodes": {wave(), false},
+	} {
+		got := Check(tt.plan, healthy([]Node{ready("a", ""), moved}))
+		refused := slices.ContainsFunc(got, func(p translate.Finding) bool { return p.Code == codeNothing && p.Severity == translate.Blocker })
+		if refused != tt.refused {
+			t.Errorf("%s: problems %+v", name, got)
+		}
 	}
 }

@@ -27,13 +27,11 @@ type Cluster struct {
 func (c Cluster) Objects(ctx context.Context) (*Objects, error) {
 	out := &Objects{BesideMultus: c.BesideMultus}
 	core, apps := c.Kube.CoreV1(), c.Kube.AppsV1()
-	ofRollouts := func(read func(context.Context) error) func(context.Context) error {
-		return func(ctx context.Context) error {
-			if !c.BesideMultus && !installation.Of(out.DaemonSets, out.Deployments).BesideMultus() {
-				return nil
-			}
-			return read(ctx)
+	budgets := func(ctx context.Context) error {
+		if !c.BesideMultus && !installation.Of(out.DaemonSets, out.Deployments).BesideMultus() {
+			return nil
 		}
+		return all(c.Kube.PolicyV1().PodDisruptionBudgets("").List, &out.Budgets)(ctx)
 	}
 	for _, step := range []struct {
 		resource string
@@ -43,8 +41,8 @@ func (c Cluster) Objects(ctx context.Context) (*Objects, error) {
 		{"namespaces", all(core.Namespaces().List, &out.Namespaces)},
 		{"daemonsets.apps", all(apps.DaemonSets("").List, &out.DaemonSets)},
 		{"deployments.apps", all(apps.Deployments("").List, &out.Deployments)},
-		{"statefulsets.apps", ofRollouts(all(apps.StatefulSets("").List, &out.StatefulSets))},
-		{"poddisruptionbudgets.policy", ofRollouts(all(c.Kube.PolicyV1().PodDisruptionBudgets("").List, &out.Budgets))},
+		{"statefulsets.apps", all(apps.StatefulSets("").List, &out.StatefulSets)},
+		{"poddisruptionbudgets.policy", budgets},
 		{"replicasets.apps", all(apps.ReplicaSets("").List, &out.ReplicaSets)},
 		{"jobs.batch", all(c.Kube.BatchV1().Jobs("").List, &out.Jobs)},
 		{"resourceclaims.resource.k8s.io", all(c.Kube.ResourceV1().ResourceClaims("").List, &out.Claims)},

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
@@ -68,61 +66,58 @@ func lasting(f Facts, target string) (string, error) {
 	return w.Kind + "/" + w.Namespace + "/" + w.Name, nil
 }
 
-// refuse refuses targets that do not exist, and rollbacks that would leave pods without a
-// node.
+// refuse refuses targets that do not exist, and rollbacks that would leave pods without a node. While a rollback is
+// pending, whose target may have been deleted since, it refuses other targets, apart from all: nothing would continue the
+// pending rollback.
 func (r rollback) refuse(ctx context.Context, f *Facts, kind, name string) error {
-	if r.plan.BesideMultus {
-		return r.refuseBeside(ctx, kind, name)
+	pending := r.state.Target
+	if pending != "" && pending != kind+"/"+name && kind != "all" {
+		return fmt.Errorf("%s is being rolled back: first end that with kubectl nadra upgrade resume, or use kubectl nadra upgrade rollback --all", pending)
 	}
-	switch kind {
-	case "node":
-		if !slices.ContainsFunc(f.Nodes, func(n Node) bool { return n.Name == name }) {
-			return errors.New("the cluster has no such node")
-		}
-		return r.checkStranded(f, ToMultus, name)
-	case "namespace":
-		if _, err := r.Kube.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{}); err != nil {
-			return readError(err)
-		}
-	case "all":
-		if f.DefaultOwner == v1alpha1.OwnerNadra {
-			return reason.Errorf(reason.NoNodeForPods,
-				"nadra-controller runs with --default-owner=nadra, so evicted pods would come back as nadra's: remove the flag first")
-		}
-		return nil
-	}
-	return r.checkMultus(f)
-}
-
-// refuseBeside refuses targets that do not exist, or that do not move beside Multus.
-func (r rollback) refuseBeside(ctx context.Context, kind, name string) error {
-	switch kind {
-	case "node":
+	exists, err := true, error(nil)
+	switch {
+	case kind == "namespace":
+		exists, err = r.hasNamespace(ctx, name)
+	case kind == "node" && r.plan.BesideMultus:
 		return errors.New("beside Multus no node has moved: use rollback -n NAMESPACE, or --all")
-	case "namespace":
-		if _, err := r.Kube.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{}); err != nil {
-			return readError(err)
-		}
+	case kind == "node":
+		exists = slices.ContainsFunc(f.Nodes, func(n Node) bool { return n.Name == name })
+	}
+	switch {
+	case err != nil:
+		return err
+	case !exists && pending == "":
+		return fmt.Errorf("the cluster has no such %s", kind)
+	case !exists, r.plan.BesideMultus:
+		return nil
+	case kind == "node":
+		return r.checkStranded(f, ToMultus, name)
+	case kind != "all":
+		return r.checkMultus(f)
+	case f.DefaultOwner == v1alpha1.OwnerNadra:
+		return reason.Errorf(reason.NoNodeForPods,
+			"nadra-controller runs with --default-owner=nadra, so evicted pods would come back as nadra's: remove the flag first")
 	}
 	return nil
 }
 
 // node moves a node to Multus. It skips a node that has left the cluster, and one that is back already.
 func (r rollback) node(ctx context.Context, name string) error {
-	if r.state.Nodes[name].atMultus() {
-		return nil
-	}
-	names, err := r.present(ctx, []string{name})
-	if err != nil {
+	nodes, err := r.present(ctx, name)
+	if err != nil || len(nodes) == 0 || r.state.Nodes[name].atMultus() && nodes[0].Labels[v1alpha1.OwnerLabel] != v1alpha1.OwnerNadra {
 		return err
 	}
-	return r.nodeMoves().walk(ctx, ToMultus, names...)
+	return r.nodeMoves().walk(ctx, ToMultus, name)
 }
 
-// namespace gives a namespace its original label, and evicts its pods. If pods without a
-// label are nadra's by default, it labels the namespace for Multus instead.
+// namespace gives a namespace its original label, and evicts its pods. It skips a namespace that is gone. If pods
+// without a label are nadra's by default, it labels the namespace for Multus instead.
 func (r rollback) namespace(ctx context.Context, name string) error {
 	if r.plan.BesideMultus {
+		exists, err := r.hasNamespace(ctx, name)
+		if err != nil || !exists {
+			return err
+		}
 		return r.namespaceMoves().walk(ctx, ToMultus, name)
 	}
 	f, err := r.facts(ctx)
@@ -180,7 +175,7 @@ func (r rollback) all(ctx context.Context, _ string) error {
 // allNamespaces gives back all namespaces that have begun to move, the last one first.
 func (r rollback) allNamespaces(ctx context.Context) error {
 	for _, name := range r.state.backwards(r.plan) {
-		if err := r.namespaceMoves().walk(ctx, ToMultus, name); err != nil {
+		if err := r.namespace(ctx, name); err != nil {
 			return err
 		}
 	}

@@ -15,6 +15,8 @@ type Controller struct {
 	Held string
 	// Down is the largest number of its pods that a rollout takes down at once.
 	Down int32
+	// Wanted is the number of pods that it is to have.
+	Wanted int32
 }
 
 // controllers returns the workloads that rollouts restart.
@@ -22,7 +24,7 @@ func (o *Objects) controllers() []Controller {
 	var out []Controller
 	for i := range o.Deployments {
 		d := &o.Deployments[i]
-		c := Controller{Workload: Workload{"Deployment", d.Namespace, d.Name}, Down: d.Status.Replicas}
+		c := Controller{Workload: Workload{"Deployment", d.Namespace, d.Name}, Down: d.Status.Replicas, Wanted: ptr.Deref(d.Spec.Replicas, 1)}
 		if d.Spec.Paused {
 			c.Held = "it is paused"
 		}
@@ -31,13 +33,13 @@ func (o *Objects) controllers() []Controller {
 			if r != nil && r.MaxUnavailable != nil {
 				unavailable = *r.MaxUnavailable
 			}
-			c.Down = share(&unavailable, ptr.Deref(d.Spec.Replicas, 1), false)
+			c.Down = share(&unavailable, c.Wanted, false)
 		}
 		out = append(out, c)
 	}
 	for i := range o.StatefulSets {
 		s := &o.StatefulSets[i]
-		c := Controller{Workload: Workload{"StatefulSet", s.Namespace, s.Name}, Down: 1}
+		c := Controller{Workload: Workload{"StatefulSet", s.Namespace, s.Name}, Down: 1, Wanted: ptr.Deref(s.Spec.Replicas, 1)}
 		switch r := s.Spec.UpdateStrategy.RollingUpdate; {
 		case s.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType:
 			c.Held = "its update strategy is OnDelete"
@@ -45,18 +47,18 @@ func (o *Objects) controllers() []Controller {
 		case ptr.Deref(r.Partition, 0) > 0:
 			c.Held = "its update strategy has a partition"
 		case r.MaxUnavailable != nil:
-			c.Down = share(r.MaxUnavailable, ptr.Deref(s.Spec.Replicas, 1), false)
+			c.Down = share(r.MaxUnavailable, c.Wanted, false)
 		}
 		out = append(out, c)
 	}
 	for i := range o.DaemonSets {
 		d := &o.DaemonSets[i]
-		c := Controller{Workload: Workload{"DaemonSet", d.Namespace, d.Name}, Down: 1}
+		c := Controller{Workload: Workload{"DaemonSet", d.Namespace, d.Name}, Down: 1, Wanted: d.Status.DesiredNumberScheduled}
 		switch r := d.Spec.UpdateStrategy.RollingUpdate; {
 		case d.Spec.UpdateStrategy.Type == appsv1.OnDeleteDaemonSetStrategyType:
 			c.Held = "its update strategy is OnDelete"
 		case r != nil && r.MaxUnavailable != nil:
-			c.Down = share(r.MaxUnavailable, d.Status.DesiredNumberScheduled, true)
+			c.Down = share(r.MaxUnavailable, c.Wanted, true)
 		}
 		out = append(out, c)
 	}
@@ -79,6 +81,15 @@ func (f *Facts) controller(w Workload) *Controller {
 		return nil
 	}
 	return &f.Controllers[i]
+}
+
+// wanted returns how many pods a workload is to have now: none if it is gone. A workload of a kind that is not read
+// is to have the pods that it has.
+func (f *Facts) wanted(w Workload) int {
+	if c := f.controller(w); c != nil {
+		return int(c.Wanted)
+	}
+	return len(slices.DeleteFunc(slices.Clone(f.Pods), func(p Pod) bool { return p.Workload != w || p.Disposable }))
 }
 
 // servedByNadra reports whether nadra attached the pod's networks.

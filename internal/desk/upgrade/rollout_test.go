@@ -194,15 +194,15 @@ func TestControllers(t *testing.T) {
 		},
 	}
 	want := []Controller{
-		{Workload{"Deployment", "a", "default"}, "", 2},
-		{Workload{"Deployment", "a", "none"}, "", 0},
-		{Workload{"Deployment", "a", "recreate"}, "", 3},
-		{Workload{"Deployment", "a", "paused"}, "it is paused", 0},
-		{Workload{"StatefulSet", "a", "default"}, "", 1},
-		{Workload{"StatefulSet", "a", "ondelete"}, "its update strategy is OnDelete", 1},
-		{Workload{"StatefulSet", "a", "partition"}, "its update strategy has a partition", 1},
-		{Workload{"DaemonSet", "a", "half"}, "", 2},
-		{Workload{"DaemonSet", "a", "ondelete"}, "its update strategy is OnDelete", 1},
+		{Workload{"Deployment", "a", "default"}, "", 2, 8},
+		{Workload{"Deployment", "a", "none"}, "", 0, 8},
+		{Workload{"Deployment", "a", "recreate"}, "", 3, 1},
+		{Workload{"Deployment", "a", "paused"}, "it is paused", 0, 1},
+		{Workload{"StatefulSet", "a", "default"}, "", 1, 1},
+		{Workload{"StatefulSet", "a", "ondelete"}, "its update strategy is OnDelete", 1, 1},
+		{Workload{"StatefulSet", "a", "partition"}, "its update strategy has a partition", 1, 1},
+		{Workload{"DaemonSet", "a", "half"}, "", 2, 3},
+		{Workload{"DaemonSet", "a", "ondelete"}, "its update strategy is OnDelete", 1, 0},
 	}
 	if diff := cmp.Diff(want, o.controllers()); diff != "" {
 		t.Error(diff)

@@ -190,6 +190,24 @@ func TestStuckRollout(t *testing.T) {
 	}
 }
 
+// TestNamespaceLosesItsLabel checks that a namespace whose label was removed while its workloads restart begins its move
+// again.
+func TestNamespaceLosesItsLabel(t *testing.T) {
+	w := newBesideWorld(t)
+	w.stuck = []string{"web"}
+	if _, err := w.run(t); reason.Of(err) != reason.PodsNotReady {
+		t.Fatal(err)
+	}
+	if err := (&run{Runner: w.runner}).labelNamespace(t.Context(), "x", ""); err != nil {
+		t.Fatal(err)
+	}
+	w.recreate(t, "db") // as Multus'
+	w.stuck = nil
+	if state, err := w.run(t); err != nil || !state.Rollouts["x"].atNadra() || w.owner(t) != v1alpha1.OwnerNadra || len(w.renamed(t)) != 3 {
+		t.Errorf("%v, state %+v, owner %q, pods of nadra %v, restarted %v", err, state.Rollouts["x"], w.owner(t), w.renamed(t), w.restarted)
+	}
+}
+
 func TestRolloutGates(t *testing.T) {
 	w := newBesideWorld(t)
 	w.runner.VerifyNamespace = func(context.Context, string) error { return errors.New("canary a lacks net1") }

@@ -95,7 +95,8 @@ func (r *run) rolloutWave(ctx context.Context, w Wave) error {
 	return nil
 }
 
-// remaining returns the namespaces that have not moved to nadra. It leaves out namespaces that are gone.
+// remaining returns the namespaces that have not moved to nadra, or have lost its label since. It leaves out namespaces that
+// are gone.
 func (r *run) remaining(ctx context.Context, names []string) ([]string, error) {
 	var out []string
 	for _, name := range names {
@@ -105,11 +106,31 @@ func (r *run) remaining(ctx context.Context, names []string) ([]string, error) {
 			r.Say("namespace %s is gone", name)
 		case err != nil:
 			return nil, &GateError{"namespace " + name, readError(err)}
-		case !r.state.Rollouts[name].atNadra() || ns.Labels[v1alpha1.OwnerLabel] != v1alpha1.OwnerNadra:
+		case ns.Labels[v1alpha1.OwnerLabel] != v1alpha1.OwnerNadra:
+			r.state.Rollouts[name].relabel(namespaceSteps, Label)
+			fallthrough
+		case !r.state.Rollouts[name].atNadra():
 			out = append(out, name)
 		}
 	}
 	return out, nil
+}
+
+// unmoved returns the nodes of a wave that have not moved to nadra, or have lost its label since. It leaves out nodes that
+// have left the cluster.
+func (r *run) unmoved(ctx context.Context, w Wave) ([]string, error) {
+	nodes, err := r.present(ctx, r.plan.Movers(w)...)
+	var out []string
+	for _, n := range nodes {
+		switch m := r.state.Nodes[n.Name]; {
+		case n.Labels[v1alpha1.OwnerLabel] != v1alpha1.OwnerNadra:
+			m.relabel(NodeSteps, Assign)
+			fallthrough
+		case !m.atNadra():
+			out = append(out, n.Name)
+		}
+	}
+	return out, err
 }
 
 // overdue gives a namespace back to nadra that was rolled back, while the nodes of its wave
@@ -130,7 +151,7 @@ func (r *run) wave(ctx context.Context, w Wave) error {
 	var names []string
 	var remain bool
 	err := r.persist(ctx, r.GateTimeout, w.Name, func(ctx context.Context) (err error) {
-		if names, err = r.present(ctx, r.state.remaining(w)); err == nil {
+		if names, err = r.unmoved(ctx, w); err == nil {
 			remain, err = r.remain(ctx, w.Namespaces)
 		}
 		return err
@@ -200,7 +221,7 @@ func (m *moves) step(ctx context.Context, name string, direction Direction, step
 		return &GateError{where, err}
 	}
 	if move.Step = step; move.finished() {
-		*move = Move{Direction: direction, Step: step}
+		*move = Move{Direction: direction, Step: step, UID: move.UID}
 	}
 	m.Say("%s (%s)", where, time.Since(began).Round(100*time.Millisecond))
 	return m.save(ctx)

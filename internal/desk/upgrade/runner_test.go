@@ -282,24 +282,35 @@ func TestNotAdopted(t *testing.T) {
 	})
 }
 
-// A pause takes effect before the next step, and is the upgrade's phase.
+// A pause takes effect before the next step, and is the upgrade's phase. The next run withdraws the request, unless it
+// is a dry run or is refused.
 func TestPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, pod("p", "web"))
-		if _, err := w.run(t); err == nil {
-			t.Fatal("it did not stop")
+		say := w.runner.Say
+		w.runner.Say = func(format string, args ...any) {
+			if say(format, args...); strings.HasPrefix(w.progress[len(w.progress)-1], "node n1: cordon") {
+				if err := w.runner.Store.Pause(t.Context(), true); err != nil {
+					t.Error(err)
+				}
+			}
 		}
-		if err := w.runner.Store.Pause(t.Context(), true); err != nil {
-			t.Fatal(err)
-		}
-		w.log = "{}"
 		s, err := w.run(t)
 		if !errors.Is(err, ErrPaused) || s.Phase != Paused || s.Nodes["n1"].Step != Cordon {
 			t.Errorf("error %v, phase %s, node %+v", err, s.Phase, s.Nodes["n1"])
 		}
-		if err := w.runner.Store.Pause(t.Context(), false); err != nil {
-			t.Fatal(err)
+		w.runner.DryRun = "client"
+		if _, err := w.run(t); err != nil {
+			t.Error(err)
 		}
+		w.runner.DryRun = ""
+		if err := w.runner.RollBack(t.Context(), w.plan, w.state(t), "node/absent"); err == nil {
+			t.Error("a node that is absent is rolled back")
+		}
+		if _, _, paused, err := w.runner.Store.Load(t.Context()); err != nil || !paused {
+			t.Errorf("error %v, paused %t", err, paused)
+		}
+		w.log = "{}"
 		if s, _ = w.run(t); s.Nodes["n1"].Step != Adopt || len(w.evicted) > 0 {
 			t.Errorf("node %+v, evicted %q: it did not continue", s.Nodes["n1"], w.evicted)
 		}
@@ -393,7 +404,7 @@ func TestRunStrandsNoPod(t *testing.T) {
 		}{
 			"namespace/x": {"namespace x", reason.NoNodeForPods, "Multus serves no node"},
 			"pod/x/p":     {"StatefulSet x/web", reason.NoNodeForPods, "Multus serves no node"},
-			"node/absent": {"node absent", "", "no such node"}, "namespace/absent": {"namespace absent", "", `namespaces "absent" not found`},
+			"node/absent": {"node absent", "", "no such node"}, "namespace/absent": {"namespace absent", "", "no such namespace"},
 			"pod/x/absent": {"pod x/absent", "", "no such pod"},
 		} {
 			err := w.runner.RollBack(t.Context(), w.plan, w.state(t), target)
@@ -504,6 +515,130 @@ func TestRollBackWithoutANode(t *testing.T) {
 		}
 		if s := w.state(t); s.Phase != RolledBack || !slices.Contains(w.progress, "node gone is gone") {
 			t.Errorf("state %+v, said %q", s, w.progress)
+		}
+	})
+}
+
+// A node that was deleted and has registered again begins its move again, and so does one that has lost the label
+// that its move gave it. In each case the next step that needs the node fails.
+func TestMoveOfAnotherNode(t *testing.T) {
+	const same, old = "1", "0"
+	for name, tt := range map[string]struct {
+		move  Move
+		label string
+		want  Step // the last completed step
+	}{
+		"the same":                    {Move{Direction: ToNadra, Step: Unconfigure, UID: same}, "nadra", Unconfigure},
+		"replaced":                    {Move{Direction: ToNadra, Step: Unconfigure, UID: old}, "", Cordon},
+		"replaced, with a label":      {Move{Direction: ToNadra, Step: Unconfigure, UID: old}, "nadra", Cordon},
+		"without the label":           {Move{Direction: ToNadra, Step: Unconfigure, UID: same}, "", Cordon},
+		"without the label yet":       {Move{Direction: ToNadra, Step: Inspect, UID: same}, "", Assign},
+		"of an earlier version":       {Move{Direction: ToNadra, Step: Unconfigure}, "nadra", Unconfigure},
+		"finished":                    {Move{Direction: ToNadra, Step: Recover, UID: same}, "nadra", Recover},
+		"finished, replaced":          {Move{Direction: ToNadra, Step: Recover, UID: old}, "nadra", Cordon},
+		"finished, without the label": {Move{Direction: ToNadra, Step: Recover}, "", Cordon},
+		"back: the same":              {Move{Direction: ToMultus, Step: Release, UID: same}, "returning", Release},
+		"back: replaced":              {Move{Direction: ToMultus, Step: Release, UID: old}, "", Drain},
+		"back: finished":              {Move{Direction: ToMultus, Step: Recover, UID: same}, "", Recover},
+		"back: labelled since":        {Move{Direction: ToMultus, Step: Recover, UID: same}, "nadra", Drain},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				n := w.node(t)
+				n.UID, n.Labels = same, map[string]string{v1alpha1.OwnerLabel: tt.label}
+				if _, err := w.CoreV1().Nodes().Update(t.Context(), n, metav1.UpdateOptions{}); err != nil {
+					t.Fatal(err)
+				}
+				w.log = "nadra-node: it fails"
+				state := NewState()
+				state.Nodes["n1"] = &tt.move
+				var err error
+				if tt.move.Direction == ToNadra {
+					err = w.runner.Run(t.Context(), w.plan, state, "")
+				} else {
+					err = w.runner.RollBack(t.Context(), w.plan, state, "node/n1")
+				}
+				got := w.state(t).Nodes["n1"]
+				if got.Step != tt.want || (err == nil) != (tt.want == Recover) || tt.want == Cordon && got.UID != same {
+					t.Errorf("error %v, move %+v, want %s", err, got, tt.want)
+				}
+			})
+		})
+	}
+}
+
+// A finished move keeps the node's UID.
+func TestFinishedMoveKeepsTheNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		state := NewState()
+		state.Nodes["n1"] = &Move{Direction: ToNadra, Step: Uncordon, UID: "1", WasCordoned: true}
+		if err := w.runner.Store.Save(t.Context(), w.plan, state); err != nil {
+			t.Fatal(err)
+		}
+		if err := (&run{w.runner, w.plan, state}).nodeMoves().walk(t.Context(), ToNadra, "n1"); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(&Move{Direction: ToNadra, Step: Recover, UID: "1"}, state.Nodes["n1"]); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}
+
+// A rollback whose target is deleted while it is pending can be resumed, and then ends.
+func TestResumedRollbackWithoutItsTarget(t *testing.T) {
+	for target, beside := range map[string]bool{"node/gone": false, "namespace/gone": false, "Deployment/x/gone": false, "namespace/moved": true} {
+		t.Run(target, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.plan.BesideMultus = beside
+				if beside {
+					w.plan.Waves[0].Nodes = nil
+				}
+				if target == "namespace/gone" { // Multus serves no node, and no pod needs one
+					w.isNadras(t)
+				}
+				w.runner.Snapshots.Take = func(context.Context, string) ([]byte, error) { return nil, nil }
+				w.runner.Snapshots.Compare = func([]byte, []byte) error { return errors.New("its pods are gone") }
+				before, err := compressed([]byte("pods"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				state := NewState()
+				state.Target = target
+				state.Nodes["gone"] = &Move{Direction: ToMultus, Step: Drain}
+				state.Rollouts["moved"] = &Move{Direction: ToMultus, Step: Restart, Before: before}
+				if err := w.runner.RollBack(t.Context(), w.plan, state, target); err != nil {
+					t.Fatal(err)
+				}
+				if s := w.state(t); s.Target != "" || s.Phase != Paused {
+					t.Errorf("state %+v", s)
+				}
+			})
+		})
+	}
+}
+
+// While a rollback is pending, another one is refused, because nothing would continue the first. A rollback of
+// everything includes it.
+func TestSecondRollback(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.plan.Multus = nil
+		w.log = "{}"
+		for target, refused := range map[string]bool{"namespace/x": true, "Deployment/x/web": true, "all": false, "node/n1": false} {
+			state := NewState()
+			state.Target = "node/n1"
+			state.Nodes["n1"] = &Move{Direction: ToMultus, Step: Release}
+			err := w.runner.RollBack(t.Context(), w.plan, state, target)
+			var gate *GateError
+			switch {
+			case refused && (!errors.As(err, &gate) || state.Target != "node/n1" || state.Nodes["n1"].Step != Release):
+				t.Errorf("%s: error %v, state %+v", target, err, state)
+			case !refused && (err != nil || state.Target != "" || !state.Nodes["n1"].atMultus()):
+				t.Errorf("%s: error %v, state %+v", target, err, state)
+			}
 		}
 	})
 }

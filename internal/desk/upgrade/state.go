@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
@@ -53,6 +55,8 @@ type Move struct {
 	Direction Direction `json:"direction"`
 	// Step is the last completed step; empty if none is.
 	Step Step `json:"step,omitempty"`
+	// UID is the node's. States of earlier versions have none.
+	UID types.UID `json:"uid,omitempty"`
 	// Drains is read from the states of earlier versions, which wrote it for nodes whose pods are evicted. On the
 	// way to nadra, none is.
 	Drains bool `json:"drains,omitempty"`
@@ -109,8 +113,8 @@ const (
 	Adopt       Step = "adopt"       // nadra detaches what Multus has attached
 	Serve       Step = "serve"       // nadra's driver offers networks
 	Verify      Step = "verify"      // canaries have their networks
-	Drain       Step = "drain"       // the pods whose networks nadra attached by claims, and these networks, are gone
-	Release     Step = "release"     // the label says that the node returns, and what was adopted is Multus' again
+	Drain       Step = "drain"       // the pods whose networks nadra attached by claims are gone, apart from those that could come back
+	Release     Step = "release"     // the label says that the node returns, no pod has claims, and what was adopted is Multus' again
 	Configure   Step = "configure"   // the container runtime uses Multus again
 	Return      Step = "return"      // Multus' pod is ready, the runtime has its configuration, and the label is removed
 	Uncordon    Step = "uncordon"    // pods are scheduled to the node again
@@ -170,15 +174,12 @@ func (m *Move) valid(steps map[Direction][]Step) bool {
 		(m.Direction == ToMultus || !m.Drains)
 }
 
-// remaining returns the nodes of a wave that have not moved to nadra, in order.
-func (s *State) remaining(w Wave) []string {
-	var out []string
-	for _, n := range w.Nodes {
-		if !s.Nodes[n.Name].atNadra() {
-			out = append(out, n.Name)
-		}
+// relabel begins a move to nadra again if by, the step that labels its object, is completed. The object has lost the label,
+// so what the move did since then is undone.
+func (m *Move) relabel(steps map[Direction][]Step, by Step) {
+	if !slices.Contains(m.next(steps, ToNadra), by) {
+		m.Step, m.Restarted = "", nil
 	}
-	return out
 }
 
 // NewState returns the state of a plan before its first step.

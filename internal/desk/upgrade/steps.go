@@ -31,10 +31,11 @@ func (s steps) take() map[Step]take {
 	}
 }
 
-// cordon cordons and taints a node. It first saves whether the node was cordoned
+// cordon cordons and taints a node. It first saves which node it is, whether the node was cordoned
 // before, and how many pods of the disturbed workloads are ready.
 func (s steps) cordon(ctx context.Context, name string, m *Move) error {
 	return s.changeNode(ctx, name, func(node *corev1.Node) error {
+		m.UID = node.UID
 		if !slices.ContainsFunc(node.Spec.Taints, isMoving) {
 			f, err := s.facts(ctx)
 			if err != nil {
@@ -61,9 +62,12 @@ func (s steps) uncordon(ctx context.Context, name string, m *Move) error {
 }
 
 // drain evicts the pods whose networks nadra attached by claims from a node that moves back, and
-// waits until they are gone: nadra has then detached their networks. It does not touch other pods.
+// waits until they are gone: nadra has then detached their networks. It leaves pods to release that could come back to the
+// node: while the node is labelled for nadra, they would come back with claims. It does not touch other pods.
 func (s steps) drain(ctx context.Context, name string, _ *Move) error {
-	return s.evictAll(ctx, "node "+name, func(f *Facts) []Pod { return f.disturbed(name, ToMultus) })
+	return s.evictAll(ctx, "node "+name, func(f *Facts) []Pod {
+		return slices.DeleteFunc(f.disturbed(name, ToMultus), func(p Pod) bool { return p.Tolerates })
+	})
 }
 
 // assign labels a node for nadra, and waits until Multus' pod has left it.
@@ -102,10 +106,11 @@ func (s steps) adopt(ctx context.Context, name string, _ *Move) error {
 // driverWait limits the wait for a driver on a node that it is about to lose.
 const driverWait = time.Minute
 
-// release labels a node as one that is given back, and waits until nadra's driver has given back what
-// it has adopted: before Multus is in the runtime's configuration, so that no DEL runs twice. It first
-// waits until the driver is ready, because pods that started while it was away, after a boot for example,
-// get their networks when it comes back. A driver that stays away does not stop the rollback.
+// release labels a node as one that is given back, evicts the pods that drain has left, and waits until nadra's driver
+// has given back what it has adopted: before Multus is in the runtime's configuration, so that no DEL runs twice. The
+// evicted pods of DaemonSets come back without claims; the driver attaches them, and gives them to Multus. It first
+// waits until the driver is ready, because pods that started while it was away, after a boot for example, get their
+// networks when it comes back. A driver that stays away does not stop the rollback.
 func (s steps) release(ctx context.Context, name string, _ *Move) error {
 	err := s.await(ctx, min(s.GateTimeout, driverWait), reason.DriverNotServing, func(ctx context.Context) (string, error) { return s.driverMissing(ctx, name) })
 	switch {
@@ -114,7 +119,11 @@ func (s steps) release(ctx context.Context, name string, _ *Move) error {
 	case err != nil:
 		return err
 	}
-	if err := s.labelNode(ctx, name, v1alpha1.OwnerReturning); err != nil {
+	err = s.labelNode(ctx, name, v1alpha1.OwnerReturning)
+	if err == nil {
+		err = s.evictAll(ctx, "node "+name, func(f *Facts) []Pod { return f.disturbed(name, ToMultus) })
+	}
+	if err != nil {
 		return err
 	}
 	return s.look(ctx, name, "returned", &multusstate.Report{}, "SYS_ADMIN")
@@ -230,8 +239,13 @@ func (s steps) awaitRecovery(ctx context.Context, _ string, m *Move) error {
 	return s.awaitPods(ctx, m.Ready, func(*Facts) string { return "" })
 }
 
-// awaitPods waits until nothing is missing, and as many pods of each workload are ready as before.
+// settling is the time in which the controller of a DaemonSet sees that it is to have a pod on an uncordoned node.
+const settling = 10 * time.Second
+
+// awaitPods waits until nothing is missing, and as many pods of each workload are ready as before, or as it is to have
+// now: people scale workloads down, and delete them.
 func (r *run) awaitPods(ctx context.Context, before []WorkloadPods, missing func(*Facts) string) error {
+	began := time.Now()
 	return r.await(ctx, r.GateTimeout, reason.PodsNotReady, func(ctx context.Context) (string, error) {
 		f, err := r.facts(ctx)
 		if err != nil {
@@ -241,7 +255,8 @@ func (r *run) awaitPods(ctx context.Context, before []WorkloadPods, missing func
 			return what, nil
 		}
 		for _, b := range before {
-			if now := f.Ready(b.Workload); now < b.Pods {
+			now := f.Ready(b.Workload)
+			if now < b.Pods && (now < f.wanted(b.Workload) || time.Since(began) < min(settling, r.GateTimeout/2)) {
 				return fmt.Sprintf("%s has %d ready pods, and had %d before", b.Workload, now, b.Pods), nil
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -21,7 +22,12 @@ func (r rollback) workload(ctx context.Context, workload Workload) error {
 		return err
 	}
 	before := []WorkloadPods{{workload, f.Ready(workload)}}
-	if err := r.labelTemplate(ctx, workload); err != nil {
+	err = r.labelTemplate(ctx, workload)
+	if apierrors.IsNotFound(err) { // a rollback that is resumed
+		r.Say("%s is gone", workload)
+		return nil
+	}
+	if err != nil {
 		return err
 	}
 	r.Say("%s: Multus serves its new pods", workload)
