@@ -171,7 +171,8 @@ func (p *preparer) lock(ctx context.Context, claims []*resourceapi.ResourceClaim
 }
 
 // record writes the records, and then the gates that refer to them. It also writes the gates
-// of claims that were recorded before, because their files may have been lost.
+// of claims that were recorded before, because their files may have been lost, and device files may have other numbers
+// since a reboot.
 func (p *preparer) record(claims []*resourceapi.ResourceClaim, prepared [][]attachment.Prepared) error {
 	for _, ofClaim := range prepared {
 		if err := p.store.Put(ofClaim); err != nil {
@@ -180,6 +181,9 @@ func (p *preparer) record(claims []*resourceapi.ResourceClaim, prepared [][]atta
 	}
 	var ofPod []checkpoint.Record
 	for _, claim := range claims {
+		if err := p.planner.rereadDevices(string(claim.UID)); err != nil {
+			return err
+		}
 		ofPod = append(ofPod, p.store.ForClaim(string(claim.UID))...)
 	}
 	for _, uid := range checkpoint.ClaimUIDs(ofPod) {
