@@ -117,6 +117,12 @@ func onlyDevices(records []checkpoint.Record) bool {
 	return all(records, func(r checkpoint.Record) bool { return r.DeviceOnly })
 }
 
+// hasOnlyDevices reports whether a sandbox is in the host's network, and its pod has devices and no networks.
+func (n *node) hasOnlyDevices(s attachment.Sandbox) bool {
+	records := n.store.ForPod(s.Pod.UID)
+	return s.NetNS == "" && !s.Unspecified && len(records) > 0 && onlyDevices(records)
+}
+
 // reconsider decides again about the running sandboxes of pods without networks, after the node's owner has changed.
 func (u *unclaimedPods) reconsider() {
 	for _, s := range u.sandboxes.all() {
