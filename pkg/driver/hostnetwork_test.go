@@ -9,7 +9,7 @@ import (
 
 	nri "github.com/containerd/nri/pkg/api"
 	"golang.org/x/sys/unix"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/nadra-dev/nadra/internal/podnet"
 	"github.com/nadra-dev/nadra/internal/podns"
@@ -74,37 +74,31 @@ func TestDeviceOfAHostNetworkPod(t *testing.T) {
 		pod.Linux.Namespaces[0].Path = ""
 		return pod
 	}
-	synchronize := func(t *testing.T, h *hooks, pods ...*nri.PodSandbox) {
+	synchronize := func(t *testing.T, d *Driver, pods ...*nri.PodSandbox) {
 		t.Helper()
-		if _, err := h.Synchronize(t.Context(), pods, nil); err != nil {
+		if _, err := newHooks(d, time.Minute).Synchronize(t.Context(), pods, nil); err != nil {
 			t.Fatal(err)
 		}
-		h.operations.Wait()
+		d.operations.Wait()
 	}
 	for name, tt := range map[string]struct {
-		begin func(*testing.T, *hooks)
+		begin func(*testing.T, *Driver)
 		in    int
 	}{
-		"the sandbox is new": {func(*testing.T, *hooks) {}, 1},
-		"the pod is gone from the API server": {func(t *testing.T, h *hooks) {
+		"the sandbox is new": {func(*testing.T, *Driver) {}, 1},
+		"the pod is gone from the API server": {func(t *testing.T, d *Driver) {
 			t.Helper()
-			go h.watch.informer.RunWithContext(t.Context())
-			if err := h.clients.Kube.CoreV1().Pods("default").Delete(t.Context(), "web", metav1.DeleteOptions{}); err != nil {
-				t.Fatal(err)
-			}
-			for !h.watch.absent(drivertest.Web) {
-				time.Sleep(time.Millisecond)
-			}
-			h.edits.sweep()
+			watchingPods(t, d, corev1.RestartPolicyAlways)
+			d.edits.sweep()
 		}, 1},
-		"the runtime connects again":       {func(t *testing.T, h *hooks) { t.Helper(); synchronize(t, h, onHost(1)) }, 1},
-		"the runtime is not connected yet": {func(_ *testing.T, h *hooks) { h.runtime.lost(nil); h.sandboxes.reset() }, 1},
-		"the runtime has made another sandbox meanwhile": {func(t *testing.T, h *hooks) {
+		"the runtime connects again":       {func(t *testing.T, d *Driver) { t.Helper(); synchronize(t, d, onHost(1)) }, 1},
+		"the runtime is not connected yet": {func(_ *testing.T, d *Driver) { d.runtime.lost(nil); d.sandboxes.reset() }, 1},
+		"the runtime has made another sandbox meanwhile": {func(t *testing.T, d *Driver) {
 			t.Helper()
-			h.runtime.setRuntime(runtimeContainerd)
+			d.runtime.setRuntime(runtimeContainerd)
 			ended := onHost(1)
 			ended.Pid = 0
-			synchronize(t, h, ended, onHost(2))
+			synchronize(t, d, ended, onHost(2))
 		}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -115,7 +109,7 @@ func TestDeviceOfAHostNetworkPod(t *testing.T) {
 				t.Fatal(err)
 			}
 			d.operations.Wait()
-			tt.begin(t, h)
+			tt.begin(t, d)
 			drivertest.WantReason(t, d.preparer.unprepare(t.Context(), "c-uid"), reason.DELUnfinished, onHost(tt.in).GetId())
 			d.runtime.connected()
 			for i := range 2 {

@@ -192,6 +192,34 @@ func TestUnclaimedPodCannotBePrepared(t *testing.T) {
 	})
 }
 
+// TestFailedPodThatIsGone checks that a pod that could not be prepared does not count as waiting once it is gone.
+func TestFailedPodThatIsGone(t *testing.T) {
+	solo := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "solo", UID: "solo-uid"}}
+	for name, gone := range map[string]func(*testing.T, *world){
+		"it is deleted": func(_ *testing.T, w *world) {
+			w.jobs.podDeleted(attachment.PodRef{Namespace: "default", Name: "solo", UID: "solo-uid"})
+		},
+		"a sweep finds out": func(t *testing.T, w *world) {
+			t.Helper()
+			if err := w.Driver.watch.informer.GetStore().Delete(&knownPod{PartialObjectMetadata: *solo}); err != nil {
+				t.Fatal(err)
+			}
+			w.sweeper.sweep(t.Context(), false)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inUnclaimedWorld(t, func(t *testing.T, w *world) {
+				watchingPods(t, w.Driver, corev1.RestartPolicyAlways, solo)
+				failed := func() int { return w.Driver.metricsState().Blocked[podFailed] }
+				drivertest.WantReason(t, w.RunPodSandbox(t.Context(), asking("solo", "absent")), reason.NetworkNotFound)
+				drivertest.Same(t, "failed pods", 1, failed())
+				gone(t, w)
+				drivertest.Same(t, "failed pods after it is gone", 0, failed())
+			})
+		})
+	}
+}
+
 // TestDevicesDoNotDecideAboutAnAnnotation checks that the container of a pod whose claim has only a device
 // waits for the networks of the pod's annotation, also after the driver has connected to the runtime again.
 func TestDevicesDoNotDecideAboutAnAnnotation(t *testing.T) {
