@@ -45,13 +45,15 @@ func (h *hooks) Synchronize(ctx context.Context, sandboxes []*nri.PodSandbox, co
 	for _, pod := range sandboxes {
 		byID[pod.GetId()] = pod
 	}
-	begun := h.sandboxes.reset()
+	before, begun := h.sandboxes.reset(), map[string]bool{}
 	for _, c := range containers {
 		begun[c.GetPodSandboxId()] = true
 	}
 	for _, sandbox := range h.attachable(sandboxes) {
 		live := h.liveOf(byID[sandbox.ID])
-		live.late, live.begun = true, begun[sandbox.ID]
+		known := before[sandbox.ID]
+		live.begun, live.pending = begun[sandbox.ID] || known.begun, known.pending && !known.late
+		live.late = !live.pending
 		_, writing := h.networkStatus.Pending(sandbox.Pod)
 		records := h.store.ForPod(sandbox.Pod.UID)
 		if onlyDevices(records) {

@@ -356,6 +356,53 @@ func TestNamespacesHavePolicies(t *testing.T) {
 	}
 }
 
+// TestPendingPodAfterTheNodeIsGivenBack checks that no container of a pod that nadra was to attach starts without its
+// networks when the node is Multus' before they could be prepared, also after the runtime has connected again.
+func TestPendingPodAfterTheNodeIsGivenBack(t *testing.T) {
+	for name, connected := range map[string]bool{"the runtime stays connected": false, "the runtime connects again": true} {
+		t.Run(name, func(t *testing.T) {
+			full := errors.New("no space left on device")
+			failing := setup{
+				cfg: func(c *Config) { c.Ownership = byLabel; c.Ownership.Unclaimed = AttachUnclaimed },
+				env: func(e *environment) {
+					e.pluginDevices = func(context.Context, attachment.PodRef) (map[string][]string, error) {
+						time.Sleep(2 * time.Second) // longer than the hook waits
+						return map[string][]string{"example.com/vf": {"0000:3b:02.0"}}, full
+					}
+				},
+			}
+			inWorldWith(t, failing, blueConf, func(t *testing.T, w *world) {
+				if err := w.nads.(nadCache).Add(drawing("example.com/vf", nad("vf", redConf))); err != nil {
+					t.Fatal(err)
+				}
+				refresh(t, w.Driver)
+				pod := asking("solo", "vf")
+				w.knows(t, "solo-uid", pod.Annotations)
+				w.owner.returning.Store(true)
+				if err := w.hooks.RunPodSandbox(t.Context(), pod); err != nil {
+					t.Fatal(err)
+				}
+				after(time.Minute)
+				w.owner.returning.Store(false)
+				w.unclaimed.reconsider()
+				if connected {
+					if _, err := w.Synchronize(t.Context(), []*nri.PodSandbox{pod}, nil); err != nil {
+						t.Fatal(err)
+					}
+				}
+				after(time.Minute)
+				_, _, err := w.CreateContainer(t.Context(), pod, &nri.Container{})
+				drivertest.WantReason(t, err, reason.AttachRunning)
+				full = nil
+				after(time.Minute)
+				w.unclaimed.attachPending()
+				after(time.Minute)
+				drivertest.Same(t, "phases", map[string]checkpoint.Phase{"net1": checkpoint.Attached}, w.phasesOfSolo())
+			})
+		})
+	}
+}
+
 // TestPolicyComesLate checks that a pod whose sandbox has begun before its namespace's policy was known gets its networks.
 func TestPolicyComesLate(t *testing.T) {
 	allows := setup{cfg: func(c *Config) { c.Ownership = Ownership{Unclaimed: AllowUnclaimed} }}
