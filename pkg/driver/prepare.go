@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,9 +22,6 @@ type preparer struct {
 	jobs       *attachJobs
 	unprepared unpreparedClaims
 	refused    firstTimes // by claim UID
-	// taking is locked while a pod takes a device of another driver: pods that share the claim for it could all find it
-	// free, and record it.
-	taking sync.Mutex
 }
 
 // prepare records the attachments of all claims of one pod, or of none. Then it returns an
@@ -86,14 +82,12 @@ func (p *preparer) prepareAll(ctx context.Context, asked, claims []*resourceapi.
 // take records what a pod gets, or nothing of it. It refuses a device that another pod still has.
 func (p *preparer) take(claims, plan []*resourceapi.ResourceClaim, prepared [][]attachment.Prepared) error {
 	all := slices.Concat(prepared...)
-	if slices.ContainsFunc(all, hasOfPool) {
-		p.taking.Lock()
-		defer p.taking.Unlock()
-		if held := poolDeviceInUse(all, p.store.All(), p.store.PendingDELs()); held != nil { // the kubelet asks again
-			p.sweeps.Set()
-			p.attacher.PendingDELs.Hasten(func(r checkpoint.Record) bool { return slices.Contains(sharesOf(r), held.share) })
-			return held
-		}
+	p.taking.Lock()
+	defer p.taking.Unlock()
+	if held := poolDeviceInUse(all, p.store.All(), p.store.PendingDELs()); held != nil { // the kubelet asks again
+		p.sweeps.Set()
+		p.attacher.PendingDELs.Hasten(func(r checkpoint.Record) bool { return slices.Contains(sharesOf(r), held.share) })
+		return held
 	}
 	if err := deviceHeld(all, p.store.All(), p.store.PendingDELs()); err != nil {
 		return err

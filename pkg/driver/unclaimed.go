@@ -206,14 +206,16 @@ func (u *unclaimedPods) recordLocked(ctx context.Context, sandbox attachment.San
 	if ctx.Err() != nil { // the sandbox may have ended meanwhile
 		return context.Cause(ctx)
 	}
-	if err := deviceHeld(plan, u.store.All(), u.store.PendingDELs()); err != nil {
-		return err
-	}
 	ns, err := u.attacher.Netns.Inspect(sandbox.NetNS)
 	if err != nil {
 		return err
 	}
 	sandbox.Cookie = ns.Cookie
+	u.taking.Lock()
+	defer u.taking.Unlock()
+	if err := deviceHeld(plan, u.store.All(), u.store.PendingDELs()); err != nil {
+		return err
+	}
 	return u.store.PutUnclaimed(plan, sandbox)
 }
 
