@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -361,13 +362,16 @@ func TestNamespacesHavePolicies(t *testing.T) {
 func TestPendingPodAfterTheNodeIsGivenBack(t *testing.T) {
 	for name, connected := range map[string]bool{"the runtime stays connected": false, "the runtime connects again": true} {
 		t.Run(name, func(t *testing.T) {
-			full := errors.New("no space left on device")
+			var repaired atomic.Bool
 			failing := setup{
 				cfg: func(c *Config) { c.Ownership = byLabel; c.Ownership.Unclaimed = AttachUnclaimed },
 				env: func(e *environment) {
 					e.pluginDevices = func(context.Context, attachment.PodRef) (map[string][]string, error) {
 						time.Sleep(2 * time.Second) // longer than the hook waits
-						return map[string][]string{"example.com/vf": {"0000:3b:02.0"}}, full
+						if !repaired.Load() {
+							return nil, errors.New("the kubelet does not answer")
+						}
+						return map[string][]string{"example.com/vf": {"0000:3b:02.0"}}, nil
 					}
 				},
 			}
@@ -393,7 +397,7 @@ func TestPendingPodAfterTheNodeIsGivenBack(t *testing.T) {
 				after(time.Minute)
 				_, _, err := w.CreateContainer(t.Context(), pod, &nri.Container{})
 				drivertest.WantReason(t, err, reason.AttachRunning)
-				full = nil
+				repaired.Store(true)
 				after(time.Minute)
 				w.unclaimed.attachPending()
 				after(time.Minute)
