@@ -340,7 +340,7 @@ func (js *attachJobs) cancel(podUID, sandboxID string, cause cancelled) (found b
 	return true
 }
 
-// sweep removes the failed jobs of pods that are gone: no event may follow that does.
+// sweep removes the failed jobs of pods that are gone, because no later event may remove them.
 func (js *attachJobs) sweep() {
 	js.mu.Lock()
 	defer js.mu.Unlock()

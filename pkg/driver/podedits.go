@@ -130,7 +130,8 @@ func isEdit(before, now *metav1.PartialObjectMetadata) bool {
 }
 
 // sweep compares all pods, for changes that no event has reported, and forgets sandboxes whose
-// pods are gone, unless a device in use has no other sign of its end. A pod that waits after a failure goes on waiting.
+// pods are gone. It keeps a sandbox in the host's network that has devices: only the runtime reports its end. A pod that
+// waits after a failure goes on waiting.
 func (e *podEdits) sweep() {
 	for _, s := range e.sandboxes.all() {
 		switch {
