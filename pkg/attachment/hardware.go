@@ -42,6 +42,9 @@ type Hardware struct {
 	// Extended is true if the pod requests the pool as an extended resource (KEP-5004):
 	// the device belongs to one container's request.
 	Extended bool `json:"extended,omitempty"`
+	// BootID is the boot ID of the node when Files, Info and DeviceInfo were read: the kernel numbers device files in the
+	// order in which drivers register them. It is empty in records of earlier versions.
+	BootID string `json:"bootID,omitempty"`
 	// Original is the device's state before the pod had it. It is nil if several claims
 	// share the device.
 	Original *OriginalState `json:"original,omitempty"`

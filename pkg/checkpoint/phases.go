@@ -42,6 +42,14 @@ func (s *Store) MarkDeviceInUse(keys []Key, sandbox attachment.Sandbox) error {
 	})
 }
 
+// SetHardware replaces what a record says about its device.
+func (s *Store) SetHardware(key Key, now attachment.Hardware) error {
+	return s.update([]Key{key}, onDisk, func(r *Record) error {
+		r.Hardware = &now
+		return nil
+	})
+}
+
 // MarkDisplaced records default routes that are about to be removed for this record, in
 // addition to earlier ones.
 func (s *Store) MarkDisplaced(key Key, routes []Route) error {

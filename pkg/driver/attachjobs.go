@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -339,14 +340,20 @@ func (js *attachJobs) cancel(podUID, sandboxID string, cause cancelled) (found b
 	return true
 }
 
+// sweep removes the failed jobs of pods that are gone, because no later event may remove them.
+func (js *attachJobs) sweep() {
+	js.mu.Lock()
+	defer js.mu.Unlock()
+	maps.DeleteFunc(js.byPod, func(_ string, j *job) bool { return !j.running() && js.watch.absent(j.sandbox.Pod) })
+}
+
 // podDeleted cancels the attach of a deleted pod, and makes the gate fail its containers:
 // otherwise the kubelet would wait with them before it deletes anything.
 func (js *attachJobs) podDeleted(pod attachment.PodRef) {
-	records := checkpoint.Networks(js.store.ForPod(pod.UID))
-	if len(records) == 0 || !js.running(pod.UID) && !held(records) {
+	cancelled, records := js.cancel(pod.UID, "", errPodDeleting), checkpoint.Networks(js.store.ForPod(pod.UID))
+	if len(records) == 0 || !cancelled && !held(records) {
 		return
 	}
-	js.cancel(pod.UID, "", errPodDeleting)
 	op := operations.Operation{Pod: pod, Limit: operations.DetachTime, Over: reason.Errorf(reason.DELUnfinished, "the time for the containers of a deleted pod is over")}
 	js.operations.Go(func(ctx context.Context) {
 		ctx = operations.WithPod(ctx, pod)

@@ -2,6 +2,7 @@ package driver
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -129,6 +130,8 @@ type pods struct {
 	planner       *planner
 	networkStatus *networkstatus.Writer
 	attacher      *attach.Attacher
+	// taking is locked while a pod takes devices: two pods could both find one free, and record it.
+	taking sync.Mutex
 }
 
 // newPods returns what attaches pods to these networks and devices.

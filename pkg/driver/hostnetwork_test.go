@@ -9,6 +9,7 @@ import (
 
 	nri "github.com/containerd/nri/pkg/api"
 	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/nadra-dev/nadra/internal/podnet"
 	"github.com/nadra-dev/nadra/internal/podns"
@@ -54,30 +55,87 @@ func TestHostNetworkPodIsNotAttached(t *testing.T) {
 	}
 }
 
-// TestDeviceOfAHostNetworkPod checks that a pod in the host's network keeps the device of its claim while it runs, also
-// when the kubelet unprepares the claim of a pod that was deleted by force.
-func TestDeviceOfAHostNetworkPod(t *testing.T) {
-	d := newDriver(t)
-	device := attachment.Prepared{
+// prepareDevice records a device without a network for pod web.
+func prepareDevice(t *testing.T, d *Driver) {
+	t.Helper()
+	if err := d.store.Put([]attachment.Prepared{{
 		Claim: attachment.ClaimRef{Namespace: "default", Name: "c", UID: "c-uid"}, Pod: drivertest.Web, Request: "vf", Pool: "p", Device: "d", DeviceOnly: true,
 		Hardware: &attachment.Hardware{ID: "0000:3b:02.0"},
-	}
-	if err := d.store.Put([]attachment.Prepared{device}); err != nil {
+	}}); err != nil {
 		t.Fatal(err)
 	}
-	pod := podNo(1)
-	pod.Linux.Namespaces[0].Path = ""
+}
+
+// TestDeviceOfAHostNetworkPod checks that a pod in the host's network keeps the device of its claim while it runs, also
+// when the kubelet unprepares the claim of a pod that was deleted by force, and whatever the driver has missed.
+func TestDeviceOfAHostNetworkPod(t *testing.T) {
+	onHost := func(i int) *nri.PodSandbox {
+		pod := podNo(i)
+		pod.Linux.Namespaces[0].Path = ""
+		return pod
+	}
+	synchronize := func(t *testing.T, d *Driver, pods ...*nri.PodSandbox) {
+		t.Helper()
+		if _, err := newHooks(d, time.Minute).Synchronize(t.Context(), pods, nil); err != nil {
+			t.Fatal(err)
+		}
+		d.operations.Wait()
+	}
+	for name, tt := range map[string]struct {
+		begin func(*testing.T, *Driver)
+		in    int
+	}{
+		"the sandbox is new": {func(*testing.T, *Driver) {}, 1},
+		"the pod is gone from the API server": {func(t *testing.T, d *Driver) {
+			t.Helper()
+			watchingPods(t, d, corev1.RestartPolicyAlways)
+			d.edits.sweep()
+		}, 1},
+		"the runtime connects again":       {func(t *testing.T, d *Driver) { t.Helper(); synchronize(t, d, onHost(1)) }, 1},
+		"the runtime is not connected yet": {func(_ *testing.T, d *Driver) { d.runtime.lost(nil); d.sandboxes.reset() }, 1},
+		"the runtime has made another sandbox meanwhile": {func(t *testing.T, d *Driver) {
+			t.Helper()
+			d.runtime.setRuntime(runtimeContainerd)
+			ended := onHost(1)
+			ended.Pid = 0
+			synchronize(t, d, ended, onHost(2))
+		}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDriver(t)
+			prepareDevice(t, d)
+			h := newHooks(d, time.Minute)
+			if err := h.RunPodSandbox(t.Context(), onHost(1)); err != nil {
+				t.Fatal(err)
+			}
+			d.operations.Wait()
+			tt.begin(t, d)
+			drivertest.WantReason(t, d.preparer.unprepare(t.Context(), "c-uid"), reason.DELUnfinished, onHost(tt.in).GetId())
+			d.runtime.connected()
+			for i := range 2 {
+				if err := h.StopPodSandbox(t.Context(), onHost(i+1)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := d.preparer.unprepare(t.Context(), "c-uid"); err != nil {
+				t.Errorf("after the sandbox was stopped: %v", err)
+			}
+		})
+	}
+}
+
+// TestDeviceOfASandboxThatNoHookHasSeen checks that a pod keeps the device of its claim if its sandbox was made while the
+// driver was away.
+func TestDeviceOfASandboxThatNoHookHasSeen(t *testing.T) {
+	d := newDriver(t)
+	prepareDevice(t, d)
 	h := newHooks(d, time.Minute)
-	if err := h.RunPodSandbox(t.Context(), pod); err != nil {
-		t.Fatal(err)
-	}
-	d.operations.Wait()
-	drivertest.WantReason(t, d.preparer.unprepare(t.Context(), "c-uid"), reason.DELUnfinished, "sandbox-1")
-	if err := h.StopPodSandbox(t.Context(), pod); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.preparer.unprepare(t.Context(), "c-uid"); err != nil {
-		t.Errorf("after the sandbox was stopped: %v", err)
+	for _, i := range []int{1, 2} {
+		if _, err := h.Synchronize(t.Context(), []*nri.PodSandbox{podNo(i)}, nil); err != nil {
+			t.Fatal(err)
+		}
+		d.operations.Wait()
+		drivertest.WantReason(t, d.preparer.unprepare(t.Context(), "c-uid"), reason.DELUnfinished, podNo(i).GetId())
 	}
 }
 

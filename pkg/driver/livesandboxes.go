@@ -59,16 +59,16 @@ func (l *liveSandboxes) begin(podUID, sandboxID string) {
 	}
 }
 
-// reset forgets all sandboxes, and returns the IDs of those that have begun.
-func (l *liveSandboxes) reset() (begun map[string]bool) {
+// reset forgets all sandboxes, and returns them by their IDs.
+func (l *liveSandboxes) reset() map[string]liveSandbox {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	begun = map[string]bool{}
+	before := map[string]liveSandbox{}
 	for _, s := range l.byPod {
-		begun[s.ID] = s.begun
+		before[s.ID] = s
 	}
 	clear(l.byPod)
-	return begun
+	return before
 }
 
 // of returns the latest sandbox of a pod.

@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -204,7 +205,7 @@ func (p *planner) deviceForPod(r request, network *attachment.Network) (*attachm
 	if err != nil {
 		return nil, err
 	}
-	out.Extended = r.extended
+	out.Extended, out.BootID = r.extended, p.store.BootID()
 	if network == nil {
 		return &out, nil
 	}
@@ -218,6 +219,30 @@ func (p *planner) deviceForPod(r request, network *attachment.Network) (*attachm
 		out.Original, err = hwdevices.NewRestorer(p.cfg.Hardware.SysRoot).Describe(device.Function())
 	}
 	return &out, err
+}
+
+// rereadDevices replaces the devices in a claim's records that were read in an earlier boot of the node. The original
+// state, to which the DEL restores a device, stays. It refuses a device that is gone.
+func (p *planner) rereadDevices(claimUID string) error {
+	for _, r := range p.store.ForClaim(claimUID) {
+		before := r.Hardware
+		if before == nil || cmp.Or(before.BootID, r.BootID) == p.store.BootID() {
+			continue
+		}
+		device, err := p.deviceOf(request{Requested: attachment.Requested{Pool: r.Pool, Device: r.Device}})
+		if err != nil {
+			return err
+		}
+		now, err := device.ForPod()
+		if err != nil {
+			return err
+		}
+		now.Extended, now.Original, now.BootID = before.Extended, before.Original, p.store.BootID()
+		if err := p.store.SetHardware(r.Key(), now); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // deviceOf returns the allocated device of a pool.

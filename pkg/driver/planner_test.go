@@ -2,6 +2,8 @@ package driver
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -251,4 +253,75 @@ func TestExtendedResourcesAreTheContainers(t *testing.T) {
 			t.Errorf("%s: %s", name, got)
 		}
 	}
+}
+
+// TestDeviceFilesAfterAReboot checks that a pod gets the files that its device has in this boot of the node: the kernel
+// may have given those of an earlier boot to another device. Within a boot the files stay.
+func TestDeviceFilesAfterAReboot(t *testing.T) {
+	state, cdiDir, gate := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "gate")
+	if err := os.WriteFile(gate, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	files := func(d *Driver, uverbs string) {
+		d.hardware.View.Set([]hwdevices.Device{vfOf("r", "0000:02:00.1", "mellanox.com/rdma", func(d *hwdevices.Device) {
+			d.Selector.IsRDMA = true
+			d.Functions[0].RDMA = []inventory.RDMA{{Name: "mlx5", CharDevices: []string{uverbs}}}
+		})}, 1)
+	}
+	boot := func(id, uverbs string) *Driver {
+		t.Helper()
+		store, _, err := checkpoint.Open(state, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := hardwareDriverWith(t, setup{cfg: func(c *Config) { c.CDIDir, c.GateBinary, c.KubeletRegistryDir = cdiDir, gate, t.TempDir() }, env: func(e *environment) { e.store = store }})
+		files(d, uverbs)
+		if err := d.begin(t.Context(), func(func() error) {}); err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	c := withDevices(claim("c", ""), "r")
+	device := func(d *Driver) edits {
+		t.Helper()
+		if err := prepare(t, d, c)["c-uid"].Err; err != nil {
+			t.Fatal(err)
+		}
+		d.store.WaitSynced()
+		return readCDI(t, d, "net.nadra.dev/gate=c-uid.0")
+	}
+	specs := func() int {
+		found, _ := filepath.Glob(filepath.Join(cdiDir, "*.json"))
+		return len(found)
+	}
+
+	d := boot("boot-1", "/dev/infiniband/uverbs2")
+	drivertest.Same(t, "file", "/dev/infiniband/uverbs2", device(d).files)
+	files(d, "/dev/infiniband/uverbs9")
+	drivertest.Same(t, "file in the same boot", "/dev/infiniband/uverbs2", device(d).files)
+	boot("boot-1", "/dev/infiniband/uverbs2")
+	drivertest.Same(t, "specifications after a restart of the driver", 1, specs())
+
+	d = boot("boot-2", "/dev/infiniband/uverbs5")
+	drivertest.Same(t, "specifications after a reboot", 0, specs())
+	now := device(d)
+	drivertest.Same(t, "file after a reboot", "/dev/infiniband/uverbs5", now.files)
+	if info := strings.Join(now.Env, " "); !strings.Contains(info, "uverbs5") || strings.Contains(info, "uverbs2") {
+		t.Errorf("environment after a reboot: %s", info)
+	}
+
+	earlier := *d.store.ForClaim("c-uid")[0].Hardware
+	earlier.BootID = "" // as of an earlier version
+	if err := d.store.SetHardware(d.store.ForClaim("c-uid")[0].Key(), earlier); err != nil {
+		t.Fatal(err)
+	}
+	d.store.WaitSynced()
+	d = boot("boot-2", "/dev/infiniband/uverbs7")
+	drivertest.Same(t, "specifications of an earlier version", 1, specs())
+	drivertest.Same(t, "file with a record of an earlier version", "/dev/infiniband/uverbs7", device(d).files)
+
+	d = boot("boot-3", "/dev/infiniband/uverbs7")
+	d.hardware.View.Set(nil, 1)
+	drivertest.WantReason(t, prepare(t, d, c)["c-uid"].Err, reason.DeviceGone)
+	drivertest.Same(t, "specifications without the device", 0, specs())
 }

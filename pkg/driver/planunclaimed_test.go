@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nadra-dev/nadra/internal/podnet"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
@@ -139,4 +140,32 @@ func TestDeviceOfAnotherPod(t *testing.T) {
 	err := newHooks(d, time.Minute).RunPodSandbox(t.Context(), asking("solo", "vf"))
 	drivertest.WantReason(t, err, reason.DeviceInUse, vf, "pod default/solo", "pod default/web")
 	drivertest.Same(t, "plugins", nil, kernelOf(d).Calls)
+}
+
+// TestDeviceIsTakenOnce gives a function to a pod with a claim and to one without at the same time: one of them gets it.
+func TestDeviceIsTakenOnce(t *testing.T) {
+	const vf = "0000:3b:02.0"
+	d := newDriverWith(t, setup{cfg: func(c *Config) { c.Ownership = Ownership{Unclaimed: AttachUnclaimed} }, env: func(e *environment) {
+		e.pluginDevices = func(context.Context, attachment.PodRef) (map[string][]string, error) {
+			return map[string][]string{"example.com/vf": {vf}}, nil
+		}
+	}}, drawing("example.com/vf", nad("vf", blueConf)))
+	claimed := attachment.Prepared{
+		Claim: attachment.ClaimRef{Namespace: "default", Name: "c", UID: "c-uid"}, Pod: drivertest.Web, Request: "vf", Pool: "p", Device: "d",
+		Attachment: attachment.Attachment{Interface: "net1"}, Hardware: &attachment.Hardware{ID: vf},
+	}
+	solo := sandboxOf(asking("solo", "vf"), nowhere)
+	selected := []attachment.Selection{{Network: attachment.NetworkRef{Namespace: "default", Name: "vf"}}}
+	for range 50 {
+		planned, errs := make(chan struct{}), make(chan error)
+		kernelOf(d).Namespace = func(string) (podnet.Namespace, error) { close(planned); return podnet.Namespace{Cookie: 1}, nil }
+		go func() { errs <- d.unclaimed.record(t.Context(), solo, selected, false) }()
+		<-planned
+		err := errors.Join(d.preparer.take(nil, nil, [][]attachment.Prepared{{claimed}}), <-errs)
+		drivertest.WantReason(t, err, reason.DeviceInUse, vf)
+		drivertest.Same(t, "records", 1, len(d.store.All()))
+		if err := errors.Join(d.store.DeleteClaim("c-uid", drivertest.Web.UID), d.store.DeleteClaim(solo.Pod.UID, solo.Pod.UID)); err != nil {
+			t.Fatal(err)
+		}
+	}
 }

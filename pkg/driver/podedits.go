@@ -130,11 +130,12 @@ func isEdit(before, now *metav1.PartialObjectMetadata) bool {
 }
 
 // sweep compares all pods, for changes that no event has reported, and forgets sandboxes whose
-// pods are gone. A pod that waits after a failure goes on waiting.
+// pods are gone. It keeps a sandbox in the host's network that has devices: only the runtime reports its end. A pod that
+// waits after a failure goes on waiting.
 func (e *podEdits) sweep() {
 	for _, s := range e.sandboxes.all() {
 		switch {
-		case !s.static && e.watch.absent(s.Pod):
+		case !s.static && e.watch.absent(s.Pod) && !e.hasOnlyDevices(s.Sandbox):
 			e.stopped(s.Pod.UID, s.ID)
 		case !s.pending && e.queue.NumRequeues(s.Pod.UID) == 0 && e.due(s):
 			e.queue.Add(s.Pod.UID)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,9 +22,6 @@ type preparer struct {
 	jobs       *attachJobs
 	unprepared unpreparedClaims
 	refused    firstTimes // by claim UID
-	// taking is locked while a pod takes a device of another driver: pods that share the claim for it could all find it
-	// free, and record it.
-	taking sync.Mutex
 }
 
 // prepare records the attachments of all claims of one pod, or of none. Then it returns an
@@ -86,7 +82,7 @@ func (p *preparer) prepareAll(ctx context.Context, asked, claims []*resourceapi.
 // take records what a pod gets, or nothing of it. It refuses a device that another pod still has.
 func (p *preparer) take(claims, plan []*resourceapi.ResourceClaim, prepared [][]attachment.Prepared) error {
 	all := slices.Concat(prepared...)
-	if slices.ContainsFunc(all, hasOfPool) {
+	if slices.ContainsFunc(all, func(one attachment.Prepared) bool { return hasOfPool(one) || deviceOfPlan(one) != "" }) {
 		p.taking.Lock()
 		defer p.taking.Unlock()
 		if held := poolDeviceInUse(all, p.store.All(), p.store.PendingDELs()); held != nil { // the kubelet asks again
@@ -94,9 +90,9 @@ func (p *preparer) take(claims, plan []*resourceapi.ResourceClaim, prepared [][]
 			p.attacher.PendingDELs.Hasten(func(r checkpoint.Record) bool { return slices.Contains(sharesOf(r), held.share) })
 			return held
 		}
-	}
-	if err := deviceHeld(all, p.store.All(), p.store.PendingDELs()); err != nil {
-		return err
+		if err := deviceHeld(all, p.store.All(), p.store.PendingDELs()); err != nil {
+			return err
+		}
 	}
 	fresh := slices.DeleteFunc(slices.Clone(plan), func(c *resourceapi.ResourceClaim) bool { return len(p.store.ForClaim(string(c.UID))) > 0 })
 	err := p.record(claims, prepared)
@@ -171,7 +167,8 @@ func (p *preparer) lock(ctx context.Context, claims []*resourceapi.ResourceClaim
 }
 
 // record writes the records, and then the gates that refer to them. It also writes the gates
-// of claims that were recorded before, because their files may have been lost.
+// of claims that were recorded before, because their files may have been lost, and device files may have other numbers
+// since a reboot.
 func (p *preparer) record(claims []*resourceapi.ResourceClaim, prepared [][]attachment.Prepared) error {
 	for _, ofClaim := range prepared {
 		if err := p.store.Put(ofClaim); err != nil {
@@ -180,6 +177,9 @@ func (p *preparer) record(claims []*resourceapi.ResourceClaim, prepared [][]atta
 	}
 	var ofPod []checkpoint.Record
 	for _, claim := range claims {
+		if err := p.planner.rereadDevices(string(claim.UID)); err != nil {
+			return err
+		}
 		ofPod = append(ofPod, p.store.ForClaim(string(claim.UID))...)
 	}
 	for _, uid := range checkpoint.ClaimUIDs(ofPod) {

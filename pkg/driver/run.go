@@ -124,9 +124,12 @@ func (d *Driver) begin(ctx context.Context, start func(func() error)) error {
 	for _, file := range damaged {
 		d.report.stateDamaged(ctx, file)
 	}
-	// Once the driver is registered, the kubelet starts containers of claims that were prepared
-	// before a reboot without another call.
-	if err := d.cdi.Install(d.store.All()); err != nil {
+	// Once the driver is registered, the kubelet starts containers in sandboxes of this boot without another call. After a
+	// reboot it prepares all claims again, and their device files may have other numbers.
+	prepared := checkpoint.Where(d.store.All(), func(r checkpoint.Record) bool {
+		return r.Hardware == nil || r.Hardware.BootID == "" || r.Hardware.BootID == d.store.BootID()
+	})
+	if err := d.cdi.Install(prepared); err != nil {
 		return err
 	}
 	if err := d.removeStaleSockets(); err != nil {

@@ -88,6 +88,7 @@ func (s *sweeper) sweep(ctx context.Context, requested bool) {
 		s.sweepClaims(ctx)
 		s.sweepNetworkStatus()
 		s.edits.sweep()
+		s.jobs.sweep()
 	}
 	s.unclaimed.attachPending()
 	s.checker.lookAtAll()

@@ -45,13 +45,15 @@ func (h *hooks) Synchronize(ctx context.Context, sandboxes []*nri.PodSandbox, co
 	for _, pod := range sandboxes {
 		byID[pod.GetId()] = pod
 	}
-	begun := h.sandboxes.reset()
+	before, begun := h.sandboxes.reset(), map[string]bool{}
 	for _, c := range containers {
 		begun[c.GetPodSandboxId()] = true
 	}
 	for _, sandbox := range h.attachable(sandboxes) {
 		live := h.liveOf(byID[sandbox.ID])
-		live.late, live.begun = true, begun[sandbox.ID]
+		known := before[sandbox.ID]
+		live.begun, live.pending = begun[sandbox.ID] || known.begun, known.pending && !known.late
+		live.late = !live.pending
 		_, writing := h.networkStatus.Pending(sandbox.Pod)
 		records := h.store.ForPod(sandbox.Pod.UID)
 		if onlyDevices(records) {
@@ -86,8 +88,8 @@ func (h *hooks) Synchronize(ctx context.Context, sandboxes []*nri.PodSandbox, co
 	return nil, nil
 }
 
-// attachable returns the sandboxes that can be attached, one for each pod. If a pod has two, the one
-// that is attached has the pod's containers.
+// attachable returns the sandboxes that can be attached, one for each pod, or that have devices in the host's network. If
+// a pod has two, the one that is attached has the pod's containers.
 func (h *hooks) attachable(sandboxes []*nri.PodSandbox) map[string]attachment.Sandbox {
 	runtime := h.runtime.name()
 	opens := func(netns string) bool {
@@ -97,10 +99,10 @@ func (h *hooks) attachable(sandboxes []*nri.PodSandbox) map[string]attachment.Sa
 	out := map[string]attachment.Sandbox{}
 	for _, pod := range sandboxes {
 		s := h.sandboxOf(pod)
-		if other, found := out[s.Pod.UID]; !alive(runtime, s.NetNS, pod.GetPid(), opens) || found && h.attached(other) {
-			continue
+		usable := alive(runtime, s.NetNS, pod.GetPid(), opens) || h.hasOnlyDevices(s) && (pod.GetPid() != 0 || runtime != runtimeContainerd)
+		if other, found := out[s.Pod.UID]; usable && !(found && h.attached(other)) {
+			out[s.Pod.UID] = s
 		}
-		out[s.Pod.UID] = s
 	}
 	return out
 }
@@ -119,9 +121,12 @@ func alive(runtime, netns string, pid uint32, opens func(netns string) bool) boo
 	return runtime != "" && runtime != runtimeContainerd && opens(netns)
 }
 
-// attached reports whether the sandbox has all attachments of its pod.
+// attached reports whether the sandbox has all attachments and devices of its pod.
 func (h *hooks) attached(s attachment.Sandbox) bool {
-	return !slices.ContainsFunc(h.store.ForPod(s.Pod.UID), h.attacher.Missing(s))
+	missing := h.attacher.Missing(s)
+	return all(h.store.ForPod(s.Pod.UID), func(r checkpoint.Record) bool {
+		return !missing(r) && (!r.DeviceOnly || checkpoint.InSandbox(s.ID)(r) && r.BootID == h.store.BootID())
+	})
 }
 
 // repairStatus stores the status of attachments that an earlier driver made and did not report.

@@ -53,7 +53,7 @@ func isStatic(pod *nri.PodSandbox) bool {
 // annotation, and is pending until it has their records, or none. It parses nothing. It returns an error
 // for a new sandbox while the node's owner is unknown: on a node of nadra's nobody else would attach the
 // pod's networks. A static pod, which the API server may need, it leaves to the sweep then, and returns
-// false.
+// false. A sandbox that is pending stays so when the node's owner changes.
 func (u *unclaimedPods) consider(s liveSandbox) (pending bool, err error) {
 	// The adopter adopts what Multus has attached. Beside Multus, that has every sandbox's default network.
 	if !u.concerned(s) || !u.cfg.BesideMultus && u.custody.ofMultus(s.ID) {
@@ -62,7 +62,7 @@ func (u *unclaimedPods) consider(s liveSandbox) (pending bool, err error) {
 	}
 	attaches, known := u.owner.attaches()
 	switch {
-	case known && !attaches:
+	case known && !attaches && !s.pending:
 		u.edits.started(s)
 		return false, nil
 	case !known && !s.static && !s.late:
@@ -117,6 +117,12 @@ func onlyDevices(records []checkpoint.Record) bool {
 	return all(records, func(r checkpoint.Record) bool { return r.DeviceOnly })
 }
 
+// hasOnlyDevices reports whether a sandbox is in the host's network, and its pod has devices and no networks.
+func (n *node) hasOnlyDevices(s attachment.Sandbox) bool {
+	records := n.store.ForPod(s.Pod.UID)
+	return s.NetNS == "" && !s.Unspecified && len(records) > 0 && onlyDevices(records)
+}
+
 // reconsider decides again about the running sandboxes of pods without networks, after the node's owner has changed.
 func (u *unclaimedPods) reconsider() {
 	for _, s := range u.sandboxes.all() {
@@ -129,11 +135,12 @@ func (u *unclaimedPods) reconsider() {
 }
 
 // prepare records the attachments of a pending sandbox, or reports on the pod why it cannot. It is
-// no part of a hook: a pod's author decides how long it takes.
+// no part of a hook: a pod's author decides how long it takes. A sandbox whose hook has left it to nadra gets its networks
+// whoever has the node by now: nobody else attaches it any more.
 func (u *unclaimedPods) prepare(ctx context.Context, s liveSandbox) error {
 	if attaches, known := u.owner.attaches(); !known {
 		return u.ownerUnknown(s.Pod)
-	} else if attaches && u.concerned(s) {
+	} else if (attaches || !s.late) && u.concerned(s) {
 		if s.late && u.watch.Find(s.Pod) == nil && !cache.WaitForCacheSync(ctx.Done(), u.watch.informer.HasSynced) {
 			return context.Cause(ctx)
 		}
@@ -199,14 +206,16 @@ func (u *unclaimedPods) recordLocked(ctx context.Context, sandbox attachment.San
 	if ctx.Err() != nil { // the sandbox may have ended meanwhile
 		return context.Cause(ctx)
 	}
-	if err := deviceHeld(plan, u.store.All(), u.store.PendingDELs()); err != nil {
-		return err
-	}
 	ns, err := u.attacher.Netns.Inspect(sandbox.NetNS)
 	if err != nil {
 		return err
 	}
 	sandbox.Cookie = ns.Cookie
+	u.taking.Lock()
+	defer u.taking.Unlock()
+	if err := deviceHeld(plan, u.store.All(), u.store.PendingDELs()); err != nil {
+		return err
+	}
 	return u.store.PutUnclaimed(plan, sandbox)
 }
 

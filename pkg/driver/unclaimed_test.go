@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -192,6 +193,34 @@ func TestUnclaimedPodCannotBePrepared(t *testing.T) {
 	})
 }
 
+// TestFailedPodThatIsGone checks that a pod that could not be prepared does not count as waiting once it is gone.
+func TestFailedPodThatIsGone(t *testing.T) {
+	solo := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "solo", UID: "solo-uid"}}
+	for name, gone := range map[string]func(*testing.T, *world){
+		"it is deleted": func(_ *testing.T, w *world) {
+			w.jobs.podDeleted(attachment.PodRef{Namespace: "default", Name: "solo", UID: "solo-uid"})
+		},
+		"a sweep finds out": func(t *testing.T, w *world) {
+			t.Helper()
+			if err := w.Driver.watch.informer.GetStore().Delete(&knownPod{PartialObjectMetadata: *solo}); err != nil {
+				t.Fatal(err)
+			}
+			w.sweeper.sweep(t.Context(), false)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inUnclaimedWorld(t, func(t *testing.T, w *world) {
+				watchingPods(t, w.Driver, corev1.RestartPolicyAlways, solo)
+				failed := func() int { return w.Driver.metricsState().Blocked[podFailed] }
+				drivertest.WantReason(t, w.RunPodSandbox(t.Context(), asking("solo", "absent")), reason.NetworkNotFound)
+				drivertest.Same(t, "failed pods", 1, failed())
+				gone(t, w)
+				drivertest.Same(t, "failed pods after it is gone", 0, failed())
+			})
+		})
+	}
+}
+
 // TestDevicesDoNotDecideAboutAnAnnotation checks that the container of a pod whose claim has only a device
 // waits for the networks of the pod's annotation, also after the driver has connected to the runtime again.
 func TestDevicesDoNotDecideAboutAnAnnotation(t *testing.T) {
@@ -325,6 +354,56 @@ func TestNamespacesHavePolicies(t *testing.T) {
 		drivertest.Same(t, tt.namespace, tt.want, p.of(tt.namespace))
 		stop()
 		running.Wait()
+	}
+}
+
+// TestPendingPodAfterTheNodeIsGivenBack checks that no container of a pod that nadra was to attach starts without its
+// networks when the node is Multus' before they could be prepared, also after the runtime has connected again.
+func TestPendingPodAfterTheNodeIsGivenBack(t *testing.T) {
+	for name, connected := range map[string]bool{"the runtime stays connected": false, "the runtime connects again": true} {
+		t.Run(name, func(t *testing.T) {
+			var repaired atomic.Bool
+			failing := setup{
+				cfg: func(c *Config) { c.Ownership = byLabel; c.Ownership.Unclaimed = AttachUnclaimed },
+				env: func(e *environment) {
+					e.pluginDevices = func(context.Context, attachment.PodRef) (map[string][]string, error) {
+						time.Sleep(2 * time.Second) // longer than the hook waits
+						if !repaired.Load() {
+							return nil, errors.New("the kubelet does not answer")
+						}
+						return map[string][]string{"example.com/vf": {"0000:3b:02.0"}}, nil
+					}
+				},
+			}
+			inWorldWith(t, failing, blueConf, func(t *testing.T, w *world) {
+				if err := w.nads.(nadCache).Add(drawing("example.com/vf", nad("vf", redConf))); err != nil {
+					t.Fatal(err)
+				}
+				refresh(t, w.Driver)
+				pod := asking("solo", "vf")
+				w.knows(t, "solo-uid", pod.Annotations)
+				w.owner.returning.Store(true)
+				if err := w.hooks.RunPodSandbox(t.Context(), pod); err != nil {
+					t.Fatal(err)
+				}
+				after(time.Minute)
+				w.owner.returning.Store(false)
+				w.unclaimed.reconsider()
+				if connected {
+					if _, err := w.Synchronize(t.Context(), []*nri.PodSandbox{pod}, nil); err != nil {
+						t.Fatal(err)
+					}
+				}
+				after(time.Minute)
+				_, _, err := w.CreateContainer(t.Context(), pod, &nri.Container{})
+				drivertest.WantReason(t, err, reason.AttachRunning)
+				repaired.Store(true)
+				after(time.Minute)
+				w.unclaimed.attachPending()
+				after(time.Minute)
+				drivertest.Same(t, "phases", map[string]checkpoint.Phase{"net1": checkpoint.Attached}, w.phasesOfSolo())
+			})
+		})
 	}
 }
 

@@ -69,11 +69,11 @@ func (p *preparer) release(ctx context.Context, claim *resourceapi.ResourceClaim
 }
 
 // heldBySandbox reports whether a sandbox has what is recorded: it has its network namespace, or, in the host's
-// network, the runtime has not reported its end.
+// network, the runtime has not reported its end, or is not connected.
 func (p *preparer) heldBySandbox(r checkpoint.Record) bool {
 	if r.DeviceOnly && r.Sandbox != nil && r.Sandbox.NetNS == "" {
 		s, found := p.sandboxes.of(r.Pod.UID)
-		return found && s.ID == r.Sandbox.ID
+		return found && s.ID == r.Sandbox.ID || !p.runtime.state().up && r.BootID == p.store.BootID()
 	}
 	return (r.NeedsDEL() || r.DeviceOnly) && p.attacher.SandboxAlive(r)
 }

@@ -151,8 +151,8 @@ func (w *Writer) removeStale(claims []string) error {
 	return errors.Join(errs...)
 }
 
-// replaceFile replaces a file. It does not wait for the disk, because Install writes all
-// files again after a reboot.
+// replaceFile replaces a file. It does not wait for the disk, because Install and Prepare write
+// all files again after a reboot.
 func replaceFile(path string, data []byte, mode fs.FileMode) error {
 	file, err := atomicfile.WriteUnsynced(path, data, mode)
 	if err != nil {
