@@ -19,7 +19,7 @@ import (
 var budget = []struct {
 	of   string
 	most int
-}{{lines, 76_530}, {tokens, 453_270}, {packages, 54}, {exported, 1_909}}
+}{{lines, 76_755}, {tokens, 455_165}, {packages, 54}, {exported, 1_910}}
 
 // The weights of the product. Tokens are those of the Go language, without comments, so that neither long lines nor
 // short comments make it lighter.
