@@ -100,7 +100,7 @@ func (h *hooks) attachable(sandboxes []*nri.PodSandbox) map[string]attachment.Sa
 	for _, pod := range sandboxes {
 		s := h.sandboxOf(pod)
 		usable := alive(runtime, s.NetNS, pod.GetPid(), opens) || h.hasOnlyDevices(s) && (pod.GetPid() != 0 || runtime != runtimeContainerd)
-		if other, found := out[s.Pod.UID]; usable && !(found && h.attached(other)) {
+		if other, found := out[s.Pod.UID]; usable && (!found || !h.attached(other)) {
 			out[s.Pod.UID] = s
 		}
 	}
