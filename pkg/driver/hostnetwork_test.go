@@ -195,3 +195,24 @@ func TestUnclaimedHostNetworkPodIsLetGo(t *testing.T) {
 		t.Error(networks, err)
 	}
 }
+
+// TestDeviceOfAPodThatHasEndedUnseen checks that a claim is unprepared some time after a pod in the host's network has ended
+// while the runtime was not connected: the kubelet reports the end of a Job's pod only then.
+func TestDeviceOfAPodThatHasEndedUnseen(t *testing.T) {
+	d := newDriver(t)
+	prepareDevice(t, d)
+	pod := podNo(1)
+	pod.Linux.Namespaces[0].Path = ""
+	if err := newHooks(d, time.Minute).RunPodSandbox(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	d.operations.Wait()
+	watchingPods(t, d, corev1.RestartPolicyNever, podMeta(false))
+	d.runtime.lost(nil)
+	d.sandboxes.reset()
+	records, now := d.store.ForClaim("c-uid"), time.Now()
+	drivertest.WantReason(t, d.preparer.stillRuns(records, now), reason.DELUnfinished)
+	if err := d.preparer.stillRuns(records, now.Add(refuseRunning)); err != nil {
+		t.Error(err)
+	}
+}

@@ -222,7 +222,8 @@ func (p *planner) deviceForPod(r request, network *attachment.Network) (*attachm
 }
 
 // rereadDevices replaces the devices in a claim's records that were read in an earlier boot of the node. The original
-// state, to which the DEL restores a device, stays. It refuses a device that is gone.
+// state, to which the DEL restores a device, stays. It refuses a device that is gone, or lacks what it had, because its
+// drivers may come later in the boot: the kubelet asks again.
 func (p *planner) rereadDevices(claimUID string) error {
 	for _, r := range p.store.ForClaim(claimUID) {
 		before := r.Hardware
@@ -230,12 +231,15 @@ func (p *planner) rereadDevices(claimUID string) error {
 			continue
 		}
 		device, err := p.deviceOf(request{Requested: attachment.Requested{Pool: r.Pool, Device: r.Device}})
-		if err != nil {
-			return err
+		var now attachment.Hardware
+		if err == nil {
+			now, err = device.ForPod()
 		}
-		now, err := device.ForPod()
+		if err == nil && (len(now.Files) < len(before.Files) || len(now.Info) < len(before.Info)) {
+			err = reason.Errorf(reason.DeviceGone, "device %s of pool %s has %d of %d device files", r.Device, r.Pool, len(now.Files), len(before.Files))
+		}
 		if err != nil {
-			return err
+			return fmt.Errorf("reading the device of pod %s again since the node was booted: %w; the kubelet asks again", r.Pod, err)
 		}
 		now.Extended, now.Original, now.BootID = before.Extended, before.Original, p.store.BootID()
 		if err := p.store.SetHardware(r.Key(), now); err != nil {

@@ -320,7 +320,13 @@ func TestDeviceFilesAfterAReboot(t *testing.T) {
 	drivertest.Same(t, "specifications of an earlier version", 1, specs())
 	drivertest.Same(t, "file with a record of an earlier version", "/dev/infiniband/uverbs7", device(d).files)
 
+	earlier.BootID, earlier.Files = "boot-2", append(earlier.Files, attachment.DeviceFile{Path: "/dev/infiniband/umad2"})
+	if err := d.store.SetHardware(d.store.ForClaim("c-uid")[0].Key(), earlier); err != nil {
+		t.Fatal(err)
+	}
+	d.store.WaitSynced()
 	d = boot("boot-3", "/dev/infiniband/uverbs7")
+	drivertest.WantReason(t, prepare(t, d, c)["c-uid"].Err, reason.DeviceGone) // its driver comes later
 	d.hardware.View.Set(nil, 1)
 	drivertest.WantReason(t, prepare(t, d, c)["c-uid"].Err, reason.DeviceGone)
 	drivertest.Same(t, "specifications without the device", 0, specs())

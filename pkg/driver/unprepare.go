@@ -88,7 +88,8 @@ func (p *preparer) stillRuns(records []checkpoint.Record, now time.Time) error {
 		if !p.heldBySandbox(r) {
 			continue
 		}
-		if since := p.refused.since(r.Claim.UID, now); now.Sub(since) < refuseRunning || !p.watch.ends(r.Pod) {
+		ended := p.watch.ends(r.Pod) || r.DeviceOnly && r.Sandbox.NetNS == "" && !p.runtime.state().up // nobody reports its end
+		if since := p.refused.since(r.Claim.UID, now); now.Sub(since) < refuseRunning || !ended {
 			return reason.Errorf(reason.DELUnfinished, "the pod's sandbox %.12s still runs: it is detached when it was stopped", r.Sandbox.ID)
 		}
 	}

@@ -74,7 +74,7 @@ func inUse(f useFacts) []User {
 		}
 	}
 	if f.Upgrade != "" {
-		out = append(out, User{"an upgrade", f.Upgrade, "Finish it with kubectl nadra upgrade resume, and then kubectl nadra upgrade finish --remove-multus; or roll it back with " + rollBack})
+		out = append(out, User{"an upgrade", f.Upgrade, "Finish it with kubectl nadra upgrade finish --remove-multus, after kubectl nadra upgrade resume if it has stopped; or roll it back with " + rollBack})
 	}
 	for _, r := range f.Records {
 		out = append(out, userOf(r))

@@ -154,7 +154,7 @@ func (o *runFlags) confirm(question string) error {
 	if err := o.askable(); err != nil {
 		return err
 	}
-	_, _ = fmt.Fprint(o.ErrOut, report.Visible("On cluster "+cmp.Or(o.cluster.contextName(), *o.cluster.APIServer)+": "+question), " [y/N] ")
+	_, _ = fmt.Fprint(o.ErrOut, report.Visible("On cluster "+cmp.Or(*o.cluster.APIServer, *o.cluster.ClusterName, o.cluster.contextName())+": "+question), " [y/N] ")
 	answer, err := bufio.NewReader(o.In).ReadString('\n')
 	if err != nil {
 		return fmt.Errorf("reading the answer: %w", err)

@@ -232,7 +232,7 @@ func TestRecovery(t *testing.T) {
 		"scaled down, and the last is missing": {"StatefulSet", []runtime.Object{set(1), pod("a", "w")}, nil, reason.PodsNotReady},
 		"deleted":                              {"StatefulSet", nil, nil, ""},
 		"of another kind, and one pod is not ready": {"CloneSet", []runtime.Object{func() *corev1.Pod { p := ready("a", "CloneSet"); p.Status.Conditions = nil; return p }()}, nil, reason.PodsNotReady},
-		"of another kind, with fewer pods":          {"CloneSet", []runtime.Object{ready("a", "CloneSet")}, nil, ""},
+		"of another kind, with fewer pods":          {"CloneSet", []runtime.Object{ready("a", "CloneSet")}, nil, reason.PodsNotReady},
 		"a DaemonSet, and a node less":              {"DaemonSet", []runtime.Object{daemon(1), ready("a", "DaemonSet")}, nil, ""},
 		"a DaemonSet that sees the node late":       {"DaemonSet", []runtime.Object{daemon(1), ready("a", "DaemonSet")}, daemon(2), reason.PodsNotReady},
 	} {

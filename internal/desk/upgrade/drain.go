@@ -12,7 +12,7 @@ import (
 )
 
 // evictAll evicts the pods that left returns, each once, and waits until left returns
-// none. A successor of the same name is another pod. where is for progress messages.
+// none. where is for progress messages.
 func (r *run) evictAll(ctx context.Context, where string, left func(*Facts) []Pod) error {
 	evicted := map[string]bool{}
 	return r.await(ctx, r.DrainTimeout, reason.DrainTimeout, func(ctx context.Context) (string, error) {
@@ -25,8 +25,7 @@ func (r *run) evictAll(ctx context.Context, where string, left func(*Facts) []Po
 			if missing == "" {
 				missing = fmt.Sprintf("pod %s still runs", p)
 			}
-			once := p.String() + " " + string(p.UID)
-			if evicted[once] {
+			if evicted[p.String()] {
 				continue
 			}
 			blocked, err := r.evict(ctx, p)
@@ -37,7 +36,7 @@ func (r *run) evictAll(ctx context.Context, where string, left func(*Facts) []Po
 				missing = blocked
 				continue
 			}
-			evicted[once] = true
+			evicted[p.String()] = true
 			r.Say("%s: evicted pod %s", where, p)
 		}
 		return missing, nil

@@ -1,6 +1,7 @@
 package upgrade
 
 import (
+	"math"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -83,13 +84,16 @@ func (f *Facts) controller(w Workload) *Controller {
 	return &f.Controllers[i]
 }
 
-// wanted returns how many pods a workload is to have now: none if it is gone. A workload of a kind that is not read
-// is to have the pods that it has.
+// wanted returns how many pods a workload is to have now: none if it is gone. Of a kind that is not read it is unknown, and
+// as many as before count.
 func (f *Facts) wanted(w Workload) int {
 	if c := f.controller(w); c != nil {
 		return int(c.Wanted)
 	}
-	return len(slices.DeleteFunc(slices.Clone(f.Pods), func(p Pod) bool { return p.Workload != w || p.Disposable }))
+	if slices.Contains([]string{"Deployment", "StatefulSet", "DaemonSet"}, w.Kind) {
+		return 0
+	}
+	return math.MaxInt
 }
 
 // servedByNadra reports whether nadra attached the pod's networks.

@@ -107,7 +107,7 @@ func (r *run) remaining(ctx context.Context, names []string) ([]string, error) {
 		case err != nil:
 			return nil, &GateError{"namespace " + name, readError(err)}
 		case ns.Labels[v1alpha1.OwnerLabel] != v1alpha1.OwnerNadra:
-			r.state.Rollouts[name].relabel(namespaceSteps, Label)
+			r.state.Rollouts[name].relabel(namespaceSteps, Verify, Label)
 			fallthrough
 		case !r.state.Rollouts[name].atNadra():
 			out = append(out, name)
@@ -124,7 +124,7 @@ func (r *run) unmoved(ctx context.Context, w Wave) ([]string, error) {
 	for _, n := range nodes {
 		switch m := r.state.Nodes[n.Name]; {
 		case n.Labels[v1alpha1.OwnerLabel] != v1alpha1.OwnerNadra:
-			m.relabel(NodeSteps, Assign)
+			m.relabel(NodeSteps, "", Assign)
 			fallthrough
 		case !m.atNadra():
 			out = append(out, n.Name)

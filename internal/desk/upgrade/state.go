@@ -174,11 +174,15 @@ func (m *Move) valid(steps map[Direction][]Step) bool {
 		(m.Direction == ToMultus || !m.Drains)
 }
 
-// relabel begins a move to nadra again if by, the step that labels its object, is completed. The object has lost the label,
-// so what the move did since then is undone.
-func (m *Move) relabel(steps map[Direction][]Step, by Step) {
-	if !slices.Contains(m.next(steps, ToNadra), by) {
-		m.Step, m.Restarted = "", nil
+// relabel continues a move to nadra after an earlier step if by, the step that labels its object, is completed: the object
+// has lost the label, so what the move did since then is undone. A finished move begins anew.
+func (m *Move) relabel(steps map[Direction][]Step, after, by Step) {
+	switch {
+	case slices.Contains(m.next(steps, ToNadra), by):
+	case m.finished():
+		*m = Move{Direction: m.Direction}
+	default:
+		m.Step, m.Restarted = after, nil
 	}
 }
 

@@ -35,19 +35,21 @@ func (s steps) take() map[Step]take {
 // before, and how many pods of the disturbed workloads are ready.
 func (s steps) cordon(ctx context.Context, name string, m *Move) error {
 	return s.changeNode(ctx, name, func(node *corev1.Node) error {
-		m.UID = node.UID
-		if !slices.ContainsFunc(node.Spec.Taints, isMoving) {
+		tainted := slices.ContainsFunc(node.Spec.Taints, isMoving)
+		if !tainted && (m.UID == "" || m.UID != node.UID) { // else it is known already how the node was
 			f, err := s.facts(ctx)
 			if err != nil {
 				return err
 			}
-			m.WasCordoned, m.Ready = node.Spec.Unschedulable, f.readyOf(f.disturbed(name, m.Direction))
+			m.UID, m.WasCordoned, m.Ready = node.UID, node.Spec.Unschedulable, f.readyOf(f.disturbed(name, m.Direction))
 			if err := s.save(ctx); err != nil {
 				return err
 			}
+		}
+		if !tainted {
 			node.Spec.Taints = append(node.Spec.Taints, moving)
 		}
-		node.Spec.Unschedulable = true
+		m.UID, node.Spec.Unschedulable = node.UID, true
 		return nil
 	})
 }
@@ -62,7 +64,7 @@ func (s steps) uncordon(ctx context.Context, name string, m *Move) error {
 }
 
 // drain evicts the pods whose networks nadra attached by claims from a node that moves back, and
-// waits until they are gone: nadra has then detached their networks. It leaves pods to release that could come back to the
+// waits until they are gone: nadra has then detached their networks. It leaves pods to giveBack that could come back to the
 // node: while the node is labelled for nadra, they would come back with claims. It does not touch other pods.
 func (s steps) drain(ctx context.Context, name string, _ *Move) error {
 	return s.evictAll(ctx, "node "+name, func(f *Facts) []Pod {
@@ -106,10 +108,8 @@ func (s steps) adopt(ctx context.Context, name string, _ *Move) error {
 // driverWait limits the wait for a driver on a node that it is about to lose.
 const driverWait = time.Minute
 
-// release labels a node as one that is given back, evicts the pods that drain has left, and waits until nadra's driver
-// has given back what it has adopted: before Multus is in the runtime's configuration, so that no DEL runs twice. The
-// evicted pods of DaemonSets come back without claims; the driver attaches them, and gives them to Multus. It first
-// waits until the driver is ready, because pods that started while it was away, after a boot for example, get their
+// release labels a node as one that is given back, and waits until nadra's driver has given back what it has
+// adopted: before Multus is in the runtime's configuration, so that no DEL runs twice. It first waits until the driver is ready, because pods that started while it was away, after a boot for example, get their
 // networks when it comes back. A driver that stays away does not stop the rollback.
 func (s steps) release(ctx context.Context, name string, _ *Move) error {
 	err := s.await(ctx, min(s.GateTimeout, driverWait), reason.DriverNotServing, func(ctx context.Context) (string, error) { return s.driverMissing(ctx, name) })
@@ -119,18 +119,15 @@ func (s steps) release(ctx context.Context, name string, _ *Move) error {
 	case err != nil:
 		return err
 	}
-	err = s.labelNode(ctx, name, v1alpha1.OwnerReturning)
-	if err == nil {
-		err = s.evictAll(ctx, "node "+name, func(f *Facts) []Pod { return f.disturbed(name, ToMultus) })
-	}
-	if err != nil {
+	if err := s.labelNode(ctx, name, v1alpha1.OwnerReturning); err != nil {
 		return err
 	}
 	return s.look(ctx, name, "returned", &multusstate.Report{}, "SYS_ADMIN")
 }
 
 // giveBack waits until Multus' pod is ready on the node, and until the container runtime has Multus'
-// configuration, and then removes the label: until then nadra attaches new pods.
+// configuration, and then removes the label: until then nadra attaches new pods. Last it evicts the pods that drain has left:
+// Multus attaches those that come back.
 func (s steps) giveBack(ctx context.Context, name string, _ *Move) error {
 	count := len(s.plan.Multus)
 	err := s.await(ctx, s.GateTimeout, reason.MultusPodNotReady, func(ctx context.Context) (string, error) {
@@ -154,7 +151,10 @@ func (s steps) giveBack(ctx context.Context, name string, _ *Move) error {
 	if err != nil {
 		return err
 	}
-	return s.labelNode(ctx, name, "")
+	if err := s.labelNode(ctx, name, ""); err != nil {
+		return err
+	}
+	return s.evictAll(ctx, "node "+name, func(f *Facts) []Pod { return f.disturbed(name, ToMultus) })
 }
 
 // unconfigure takes Multus' configuration away from the container runtime.
