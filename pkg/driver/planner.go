@@ -236,7 +236,7 @@ func (p *planner) rereadDevices(claimUID string) error {
 			now, err = device.ForPod()
 		}
 		if err == nil && (len(now.Files) < len(before.Files) || len(now.Info) < len(before.Info)) {
-			err = reason.Errorf(reason.DeviceGone, "device %s of pool %s has %d of %d device files", r.Device, r.Pool, len(now.Files), len(before.Files))
+			err = reason.Errorf(reason.DeviceGone, "device %s of pool %s lacks device files, or a part of its description: if that lasts, delete the pod", r.Device, r.Pool)
 		}
 		if err != nil {
 			return fmt.Errorf("reading the device of pod %s again since the node was booted: %w; the kubelet asks again", r.Pod, err)

@@ -84,13 +84,14 @@ func (f *Facts) controller(w Workload) *Controller {
 	return &f.Controllers[i]
 }
 
-// wanted returns how many pods a workload is to have now: none if it is gone. Of a kind that is not read it is unknown, and
-// as many as before count.
+// wanted returns how many pods a workload is to have now: none if it and its pods are gone. Of a kind that is not read it is
+// unknown, and as many as before count.
 func (f *Facts) wanted(w Workload) int {
 	if c := f.controller(w); c != nil {
 		return int(c.Wanted)
 	}
-	if slices.Contains([]string{"Deployment", "StatefulSet", "DaemonSet"}, w.Kind) {
+	ofIt := func(p Pod) bool { return p.Workload == w }
+	if slices.Contains([]string{"Deployment", "StatefulSet", "DaemonSet"}, w.Kind) && !slices.ContainsFunc(f.Pods, ofIt) {
 		return 0
 	}
 	return math.MaxInt

@@ -114,9 +114,9 @@ const (
 	Serve       Step = "serve"       // nadra's driver offers networks
 	Verify      Step = "verify"      // canaries have their networks
 	Drain       Step = "drain"       // the pods whose networks nadra attached by claims are gone, apart from those that could come back
-	Release     Step = "release"     // the label says that the node returns, no pod has claims, and what was adopted is Multus' again
+	Release     Step = "release"     // the label says that the node returns, and what was adopted is Multus' again
 	Configure   Step = "configure"   // the container runtime uses Multus again
-	Return      Step = "return"      // Multus' pod is ready, the runtime has its configuration, and the label is removed
+	Return      Step = "return"      // Multus' pod is ready, the runtime has its configuration, the label is removed, and no pod has claims
 	Uncordon    Step = "uncordon"    // pods are scheduled to the node again
 	Recover     Step = "recover"     // as many pods are ready as before
 )
@@ -175,13 +175,9 @@ func (m *Move) valid(steps map[Direction][]Step) bool {
 }
 
 // relabel continues a move to nadra after an earlier step if by, the step that labels its object, is completed: the object
-// has lost the label, so what the move did since then is undone. A finished move begins anew.
+// has lost the label, so what the move did since then is undone. A finished move begins anew without that.
 func (m *Move) relabel(steps map[Direction][]Step, after, by Step) {
-	switch {
-	case slices.Contains(m.next(steps, ToNadra), by):
-	case m.finished():
-		*m = Move{Direction: m.Direction}
-	default:
+	if !slices.Contains(m.next(steps, ToNadra), by) {
 		m.Step, m.Restarted = after, nil
 	}
 }

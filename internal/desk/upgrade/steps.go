@@ -43,6 +43,7 @@ func (s steps) cordon(ctx context.Context, name string, m *Move) error {
 			}
 			m.UID, m.WasCordoned, m.Ready = node.UID, node.Spec.Unschedulable, f.readyOf(f.disturbed(name, m.Direction))
 			if err := s.save(ctx); err != nil {
+				m.UID = ""
 				return err
 			}
 		}
