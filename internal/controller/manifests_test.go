@@ -87,6 +87,9 @@ func TestManifestsNameWhatTheProgramHas(t *testing.T) {
 		t.Errorf("nadra-certificates may not write the Secret %s", controller.Secret)
 	}
 	pod := read[appsv1.Deployment](t, objects, "Deployment", controller.Name).Spec.Template.Spec
+	if l := pod.Containers[0].Lifecycle; l == nil || l.PreStop.Sleep.Seconds < 5 {
+		t.Error("a replica that ends refuses API servers that do not know it yet")
+	}
 	if v := pod.Volumes[0].Secret; v.SecretName != controller.Secret || v.Optional != nil || len(v.Items) != 2 {
 		t.Errorf("the controller has the certificate of %v", v)
 	}
