@@ -136,7 +136,7 @@ func (u *unclaimedPods) reconsider() {
 
 // prepare records the attachments of a pending sandbox, or reports on the pod why it cannot. It is
 // no part of a hook: a pod's author decides how long it takes. A sandbox whose hook has left it to nadra gets its networks
-// whoever has the node by now: nobody else attaches it any more.
+// even if the node has another owner by now, because no one else attaches it.
 func (u *unclaimedPods) prepare(ctx context.Context, s liveSandbox) error {
 	if attaches, known := u.owner.attaches(); !known {
 		return u.ownerUnknown(s.Pod)

@@ -86,7 +86,7 @@ const (
 	crioRunRoot = "/run/containers/storage"
 )
 
-// crioLock is the folder that a cluster with CRI-O locks: there is one at a time. A starting kubelet
+// crioLock returns the folder that a cluster with CRI-O locks, so that there is one such cluster at a time. A starting kubelet
 // asks CRI-O for each container of CRI-O in the computer's control groups, also for those of other
 // clusters, and waits 3.1 seconds for each that CRI-O does not know (cAdvisor 0.60, container/crio/handler.go).
 func crioLock() string { return filepath.Join(os.TempDir(), "nadra-crio") }

@@ -175,7 +175,7 @@ func (m *Move) valid(steps map[Direction][]Step) bool {
 }
 
 // relabel continues a move to nadra after an earlier step if by, the step that labels its object, is completed: the object
-// has lost the label, so what the move did since then is undone. A finished move begins anew without that.
+// has lost the label, so what the move did since then is undone. It leaves a finished move alone, which begins again in any case.
 func (m *Move) relabel(steps map[Direction][]Step, after, by Step) {
 	if !slices.Contains(m.next(steps, ToNadra), by) {
 		m.Step, m.Restarted = after, nil

@@ -35,19 +35,18 @@ func (s steps) take() map[Step]take {
 // before, and how many pods of the disturbed workloads are ready.
 func (s steps) cordon(ctx context.Context, name string, m *Move) error {
 	return s.changeNode(ctx, name, func(node *corev1.Node) error {
-		tainted := slices.ContainsFunc(node.Spec.Taints, isMoving)
-		if !tainted && (m.UID == "" || m.UID != node.UID) { // else it is known already how the node was
-			f, err := s.facts(ctx)
-			if err != nil {
-				return err
+		if !slices.ContainsFunc(node.Spec.Taints, isMoving) {
+			if m.UID == "" || m.UID != node.UID { // else the move knows how the node was
+				f, err := s.facts(ctx)
+				if err != nil {
+					return err
+				}
+				m.UID, m.WasCordoned, m.Ready = node.UID, node.Spec.Unschedulable, f.readyOf(f.disturbed(name, m.Direction))
+				if err := s.save(ctx); err != nil {
+					m.UID = "" // so that a retry saves it
+					return err
+				}
 			}
-			m.UID, m.WasCordoned, m.Ready = node.UID, node.Spec.Unschedulable, f.readyOf(f.disturbed(name, m.Direction))
-			if err := s.save(ctx); err != nil {
-				m.UID = ""
-				return err
-			}
-		}
-		if !tainted {
 			node.Spec.Taints = append(node.Spec.Taints, moving)
 		}
 		m.UID, node.Spec.Unschedulable = node.UID, true
@@ -109,9 +108,10 @@ func (s steps) adopt(ctx context.Context, name string, _ *Move) error {
 // driverWait limits the wait for a driver on a node that it is about to lose.
 const driverWait = time.Minute
 
-// release labels a node as one that is given back, and waits until nadra's driver has given back what it has
-// adopted: before Multus is in the runtime's configuration, so that no DEL runs twice. It first waits until the driver is ready, because pods that started while it was away, after a boot for example, get their
-// networks when it comes back. A driver that stays away does not stop the rollback.
+// release labels a node as one that is given back, and waits until nadra's driver has given back what
+// it has adopted: before Multus is in the runtime's configuration, so that no DEL runs twice. It first
+// waits until the driver is ready, because pods that started while it was away, after a boot for example,
+// get their networks when it comes back. A driver that stays away does not stop the rollback.
 func (s steps) release(ctx context.Context, name string, _ *Move) error {
 	err := s.await(ctx, min(s.GateTimeout, driverWait), reason.DriverNotServing, func(ctx context.Context) (string, error) { return s.driverMissing(ctx, name) })
 	switch {
