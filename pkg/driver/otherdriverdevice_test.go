@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"testing"
@@ -297,7 +298,7 @@ func TestOthersDevicesInUse(t *testing.T) {
 			if tt.pending {
 				records, dels = nil, []checkpoint.PendingDEL{{Record: tt.record, Cause: "the card does not answer"}}
 			}
-			err := inUse([]*resourceapi.ResourceClaim{next}, records, dels)
+			err := inUse([]*resourceapi.ResourceClaim{next}, each(records...), dels)
 			if !tt.held {
 				if err != nil {
 					t.Error(err)
@@ -328,12 +329,12 @@ func TestPendingDELHoldsNoCopy(t *testing.T) {
 				Claim: attachment.ClaimRef{Namespace: "default", Name: "a", UID: "a-uid"}, Pod: drivertest.Web, Request: "req0", Pool: "node-1/networks", Device: "node-0-0", Hardware: tt.hardware,
 			}}
 			claims := []*resourceapi.ResourceClaim{next}
-			pending := inUse(claims, nil, []checkpoint.PendingDEL{{Record: r, Cause: "ips is no list"}})
+			pending := inUse(claims, each(), []checkpoint.PendingDEL{{Record: r, Cause: "ips is no list"}})
 			drivertest.Same(t, "held by a pending DEL", tt.held, reason.Of(pending) == reason.DeviceInUse)
-			drivertest.Same(t, "held by a claim", true, reason.Of(inUse(claims, []checkpoint.Record{r}, nil)) == reason.DeviceInUse)
+			drivertest.Same(t, "held by a claim", true, reason.Of(inUse(claims, each(r), nil)) == reason.DeviceInUse)
 			r.Claim = attachment.ClaimRef{Namespace: "default", Name: "b", UID: string(next.UID)}
 			r.Pod.UID = "before"
-			drivertest.Same(t, "held by the pending DEL of the pod before, of the same claim", true, reason.Of(inUse(claims, nil, []checkpoint.PendingDEL{{Record: r}})) == reason.DeviceInUse)
+			drivertest.Same(t, "held by the pending DEL of the pod before, of the same claim", true, reason.Of(inUse(claims, each(), []checkpoint.PendingDEL{{Record: r}})) == reason.DeviceInUse)
 		})
 	}
 }
@@ -376,7 +377,7 @@ func TestDeviceOfPoolIsHeld(t *testing.T) {
 		if err := prepare(t, d, claimed)["d-uid"].Err; reason.Of(err) != reason.DeviceInUse {
 			t.Errorf("%s, by the pool: %v", what, err)
 		}
-		if err := inUse([]*resourceapi.ResourceClaim{from}, d.store.All(), d.store.PendingDELs()); reason.Of(err) != reason.DeviceInUse {
+		if err := inUse([]*resourceapi.ResourceClaim{from}, d.store.Each, d.store.PendingDELs()); reason.Of(err) != reason.DeviceInUse {
 			t.Errorf("%s, by deviceFrom: %v", what, err)
 		}
 	}
@@ -489,5 +490,16 @@ func TestDeviceInfoOfAnotherDriver(t *testing.T) {
 			}
 			drivertest.Same(t, "device-info", tt.want, string(d.store.ForClaim("c-uid")[0].DeviceInfo))
 		})
+	}
+}
+
+// each yields records as the store does.
+func each(records ...checkpoint.Record) iter.Seq[*checkpoint.Record] {
+	return func(yield func(*checkpoint.Record) bool) {
+		for i := range records {
+			if !yield(&records[i]) {
+				return
+			}
+		}
 	}
 }
