@@ -237,9 +237,11 @@ func (s *Store) ForPod(uid string) []Record {
 
 // All returns all records, grouped by pod in the order in which they are attached.
 func (s *Store) All() []Record {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
 	var out []Record
-	for r := range s.Each {
-		out = append(out, *r)
+	for _, records := range s.claims {
+		out = append(out, records...)
 	}
 	return inAttachOrder(out)
 }

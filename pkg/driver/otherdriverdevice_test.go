@@ -311,6 +311,28 @@ func TestOthersDevicesInUse(t *testing.T) {
 	}
 }
 
+// TestHolderOfADevice checks that of several records of a device, in whatever order, the same one decides, and a pending
+// DEL before all.
+func TestHolderOfADevice(t *testing.T) {
+	s := share{drivertest.OtherDriver, "node-1", "dev-7", ""}
+	on := func(pod string, index int) checkpoint.Record {
+		other := attachment.OtherDriverDevice{Driver: s.driver, Pool: s.pool, Device: s.device}
+		return checkpoint.Record{Prepared: attachment.Prepared{Pod: attachment.PodRef{UID: pod}, Index: index, Attachment: attachment.Attachment{On: &other}}}
+	}
+	records := []checkpoint.Record{on("a", 2), on("b", 0), on("b", 1), {Prepared: attachment.Prepared{Pod: attachment.PodRef{UID: "c"}}}}
+	for range records {
+		records = append(records[1:], records[0])
+		holder, pending := holderOf(s, each(records...), nil)
+		if holder == nil || holder.Pod.UID != "b" || holder.Index != 1 || pending != nil {
+			t.Errorf("holder %+v, pending DEL %+v", holder, pending)
+		}
+	}
+	holder, pending := holderOf(s, each(records...), []checkpoint.PendingDEL{{Record: on("a", 0)}})
+	if holder.Pod.UID != "a" || pending == nil {
+		t.Errorf("with a pending DEL: holder %+v, pending DEL %+v", holder, pending)
+	}
+}
+
 // TestPendingDELHoldsNoCopy checks that a DEL that never succeeds holds hardware, and no copy of a device that several
 // claims may have: each copy that a tenant holds would stop the next pod that the scheduler gives it.
 func TestPendingDELHoldsNoCopy(t *testing.T) {
