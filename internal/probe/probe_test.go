@@ -76,16 +76,16 @@ func TestParseConf(t *testing.T) {
 
 // TestSettingsOver checks that the daemon's settings override those of the shim's file.
 func TestSettingsOver(t *testing.T) {
-	daemon := &MultusSettings{NamespaceIsolation: true, DefaultNetworks: []string{"lan"}, BinDir: "/opt/cni/bin", Delegates: 2}
-	shim := &MultusSettings{ClusterNetwork: "pods", BinDir: "/bin", SystemNamespaces: []string{"kube-system"}}
+	daemon := &MultusSettings{NamespaceIsolation: true, DefaultNetworks: []string{"lan"}, SystemNamespaces: []string{}, BinDir: "/opt/cni/bin", Delegates: 2}
+	shim := &MultusSettings{ClusterNetwork: "pods", BinDir: "/bin", DefaultNetworks: []string{"wan"}, SystemNamespaces: []string{"kube-system"}}
 	want := &MultusSettings{
-		NamespaceIsolation: true, DefaultNetworks: []string{"lan"}, BinDir: "/opt/cni/bin", Delegates: 2,
-		ClusterNetwork: "pods", SystemNamespaces: []string{"kube-system"},
+		NamespaceIsolation: true, DefaultNetworks: []string{"lan"}, SystemNamespaces: []string{}, BinDir: "/opt/cni/bin", Delegates: 2,
+		ClusterNetwork: "pods",
 	}
 	if diff := cmp.Diff(want, daemon.Over(shim)); diff != "" {
 		t.Errorf("settings (-want +got):\n%s", diff)
 	}
-	if shim.NamespaceIsolation {
+	if shim.NamespaceIsolation || shim.DefaultNetworks[0] != "wan" {
 		t.Error("the file's settings were changed")
 	}
 	var none *MultusSettings
