@@ -44,7 +44,7 @@ type reader struct {
 	Cluster
 	caps Capabilities
 	// groups are the names of the API groups.
-	groups []string
+	groups   []string
 	networks []*nadv1.NetworkAttachmentDefinition
 	// installed has nadra's programs, as far as they were read.
 	installed installation.Settings
