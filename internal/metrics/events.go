@@ -27,17 +27,15 @@ func (n *Node) Connected() {
 	n.connections.Inc()
 }
 
-// PodAttached measures a sandbox whose networks were attached.
-func (n *Node) PodAttached(took time.Duration) { n.podEnded(success, took) }
-
-// PodFailed measures a sandbox whose networks could not be attached.
-func (n *Node) PodFailed(took time.Duration) { n.podEnded(failure, took) }
-
-// PodCancelled measures a sandbox whose attach was cancelled.
-func (n *Node) PodCancelled(took time.Duration) { n.podEnded(cancelled, took) }
-
-// podEnded measures the attach of a sandbox.
-func (n *Node) podEnded(result string, took time.Duration) {
+// PodEnded measures the attach of a sandbox, which has ended with err. isCancelled is true if it was cancelled.
+func (n *Node) PodEnded(took time.Duration, err error, isCancelled bool) {
+	result := success
+	switch {
+	case isCancelled:
+		result = cancelled
+	case err != nil:
+		result = failure
+	}
 	n.podTook.WithLabelValues(result).Observe(took.Seconds())
 }
 
