@@ -18,41 +18,29 @@ func Events() []string {
 
 // Hooked measures a hook, which the runtime waits for until limit.
 func (n *Node) Hooked(event string, took, limit time.Duration) {
-	if n == nil {
-		return
-	}
 	n.hookTook.WithLabelValues(event).Observe(took.Seconds())
 	n.margin.Observe((limit - took).Seconds())
 }
 
 // Connected counts a connection to the runtime.
 func (n *Node) Connected() {
-	if n != nil {
-		n.connections.Inc()
-	}
+	n.connections.Inc()
 }
 
-// PodAttached measures a sandbox whose networks were attached.
-func (n *Node) PodAttached(took time.Duration) { n.podEnded(success, took) }
-
-// PodFailed measures a sandbox whose networks could not be attached.
-func (n *Node) PodFailed(took time.Duration) { n.podEnded(failure, took) }
-
-// PodCancelled measures a sandbox whose attach was cancelled.
-func (n *Node) PodCancelled(took time.Duration) { n.podEnded(cancelled, took) }
-
-// podEnded measures the attach of a sandbox.
-func (n *Node) podEnded(result string, took time.Duration) {
-	if n != nil {
-		n.podTook.WithLabelValues(result).Observe(took.Seconds())
+// PodEnded measures the attach of a sandbox, which has ended with err. isCancelled is true if it was cancelled.
+func (n *Node) PodEnded(took time.Duration, err error, isCancelled bool) {
+	result := success
+	switch {
+	case isCancelled:
+		result = cancelled
+	case err != nil:
+		result = failure
 	}
+	n.podTook.WithLabelValues(result).Observe(took.Seconds())
 }
 
 // Prepared counts the claims of one NodePrepareResources call.
 func (n *Node) Prepared(claims, failed int, took time.Duration) {
-	if n == nil {
-		return
-	}
 	n.prepared.WithLabelValues(success).Add(float64(claims - failed))
 	n.prepared.WithLabelValues(failure).Add(float64(failed))
 	n.prepareTook.Observe(took.Seconds())
@@ -60,9 +48,6 @@ func (n *Node) Prepared(claims, failed int, took time.Duration) {
 
 // Unprepared counts the claims of one NodeUnprepareResources call.
 func (n *Node) Unprepared(claims, failed int, took time.Duration) {
-	if n == nil {
-		return
-	}
 	n.unprepared.WithLabelValues(success).Add(float64(claims - failed))
 	n.unprepared.WithLabelValues(failure).Add(float64(failed))
 	n.unprepareTook.Observe(took.Seconds())
@@ -86,28 +71,22 @@ const (
 
 // Gate counts containers.
 func (n *Node) Gate(o Outcome, containers int) {
-	if n != nil && containers > 0 {
+	if containers > 0 {
 		n.containers.WithLabelValues(string(o)).Add(float64(containers))
 	}
 }
 
 // NetworkStatusLate counts a pod whose containers wait long for its network-status.
 func (n *Node) NetworkStatusLate() {
-	if n != nil {
-		n.statusLate.Inc()
-	}
+	n.statusLate.Inc()
 }
 
 // UnclaimedRefused counts a refused sandbox of a pod without a claim.
 func (n *Node) UnclaimedRefused() {
-	if n != nil {
-		n.unclaimed.Inc()
-	}
+	n.unclaimed.Inc()
 }
 
 // PublishFailed counts a failed attempt to publish slices.
 func (n *Node) PublishFailed() {
-	if n != nil {
-		n.publishFails.Inc()
-	}
+	n.publishFails.Inc()
 }

@@ -9,7 +9,7 @@ import (
 
 type networkKey struct{ namespace, name string }
 
-// Network is the metrics of one network on this node. A nil *Network measures nothing.
+// Network is the metrics of one network on this node.
 type Network struct {
 	cniType                 string
 	added, notAdded, notYet prometheus.Counter
@@ -20,9 +20,6 @@ type Network struct {
 // Network returns the metrics of a NAD's network and creates them at the first call. The type
 // of the first plugin in conflist is a label.
 func (n *Node) Network(namespace, name string, conflist []byte) *Network {
-	if n == nil {
-		return nil
-	}
 	key := networkKey{namespace, name}
 	n.mu.RLock()
 	m := n.networks[key]
@@ -56,7 +53,6 @@ func (n *Node) newNetwork(key networkKey, cniType string) *Network {
 // Added counts an ADD. passing is true if the ADD is retried after the error.
 func (m *Network) Added(took time.Duration, err error, passing bool) {
 	switch {
-	case m == nil:
 	case err == nil:
 		m.added.Inc()
 		m.addTook.Observe(took.Seconds())
@@ -70,7 +66,6 @@ func (m *Network) Added(took time.Duration, err error, passing bool) {
 // Deleted counts a DEL.
 func (m *Network) Deleted(took time.Duration, err error) {
 	switch {
-	case m == nil:
 	case err == nil:
 		m.deleted.Inc()
 		m.delTook.Observe(took.Seconds())
@@ -82,9 +77,6 @@ func (m *Network) Deleted(took time.Duration, err error) {
 // Keep removes the counters of networks that no longer exist, or whose type has changed.
 // known reports whether a network exists, and its type, or "" if the type is not known.
 func (n *Node) Keep(known func(namespace, name string) (cniType string, exists bool)) {
-	if n == nil {
-		return
-	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for key, m := range n.networks {
@@ -120,9 +112,6 @@ type execKey struct{ plugin, verb string }
 
 // Executed measures one process of a plugin. verb is the CNI verb.
 func (n *Node) Executed(plugin, verb string, took time.Duration) {
-	if n == nil {
-		return
-	}
 	key := execKey{plugin, verb}
 	n.mu.RLock()
 	o := n.execs[key]

@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Node is the metrics of a node's driver. A nil *Node measures nothing.
+// Node is the metrics of a node's driver.
 type Node struct {
 	registry *prometheus.Registry
 

@@ -1,7 +1,6 @@
 package metrics
 
 import (
-	"errors"
 	"reflect"
 	"slices"
 	"strings"
@@ -40,26 +39,6 @@ func same(t *testing.T, what string, want, got any) {
 	if !reflect.DeepEqual(want, got) {
 		t.Errorf("%s: got %v, want %v", what, got, want)
 	}
-}
-
-// A nil *Node measures nothing, so that the driver needs no checks.
-func TestNilMeasuresNothing(t *testing.T) {
-	var n *Node
-	n.Network("a", "b", nil).Added(time.Second, nil, false)
-	n.Network("a", "b", nil).Deleted(time.Second, errors.New("no"))
-	n.Keep(func(string, string) (string, bool) { return "", false })
-	n.Executed("bridge", "ADD", time.Second)
-	n.Hooked(RunPodSandbox, time.Second, time.Second)
-	n.Connected()
-	n.PodAttached(time.Second)
-	n.PodFailed(time.Second)
-	n.PodCancelled(time.Second)
-	n.Prepared(1, 0, time.Second)
-	n.Unprepared(1, 0, time.Second)
-	n.Gate(Held, 1)
-	n.UnclaimedRefused()
-	n.PublishFailed()
-	n.Watch(func() State { return State{} })
 }
 
 // A network has all of its series from its first event on, and none when it no longer exists.

@@ -56,9 +56,7 @@ type Queue struct {
 
 // Watch makes every scrape call state. It may be called once.
 func (n *Node) Watch(state func() State) {
-	if n != nil {
-		n.registry.MustRegister(&watched{state: state})
-	}
+	n.registry.MustRegister(&watched{state: state})
 }
 
 // watched is the collector of a State.

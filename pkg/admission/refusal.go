@@ -19,17 +19,17 @@ func (a admitted) blockers(findings []translate.Finding) []string {
 	var out []string
 	for _, f := range findings {
 		if f.Severity == translate.Blocker && len(out) < maxBlockers {
-			out = append(out, described(f, a.manifest))
+			out = append(out, described(f, a.pod.Annotations))
 		}
 	}
 	return out
 }
 
-// described returns code, place, message and remedy of a finding about a manifest.
-func described(f translate.Finding, manifest []byte) string {
+// described returns code, place, message and remedy of a finding about a pod with annotations.
+func described(f translate.Finding, annotations map[string]string) string {
 	rule, _ := translate.RuleOf(f.Code)
 	place := f.Field
-	if at := positionIn(manifest, f); at != "" && !strings.Contains(f.Message, at) {
+	if at := positionIn(annotations, f); at != "" && !strings.Contains(f.Message, at) {
 		place += ", " + at
 	}
 	return fmt.Sprintf("%s %s: %s: %s %s", f.Code, place, lowerFirst(rule.Title), ended(f.Message), rule.Fix)

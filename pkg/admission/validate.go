@@ -3,8 +3,6 @@ package admission
 import (
 	"cmp"
 	"fmt"
-	"slices"
-	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -50,21 +48,24 @@ type validator struct {
 
 // claim validates requests and configs.
 func (v validator) claim(spec resourceapi.ResourceClaimSpec, path *field.Path) field.ErrorList {
-	requests := requestsOf(spec)
 	devices := path.Child("devices")
 	if err := attachment.CheckConfigs(spec); err != nil {
 		return tooLong(devices.Child("config"), err)
 	}
 	var errs field.ErrorList
-	for _, r := range requests {
-		errs = append(errs, v.request(r, devices.Child("requests"))...)
+	var options []attachment.Option
+	for i, r := range spec.Devices.Requests {
+		for _, o := range attachment.OptionsOf(r) {
+			errs = append(errs, v.option(o, devices.Child("requests").Index(i))...)
+			options = append(options, o)
+		}
 	}
 	for i, c := range spec.Devices.Config {
 		at := devices.Child("config").Index(i).Child("opaque", "parameters")
 		config, found, problems := ours(c.DeviceConfiguration, at)
 		errs = append(errs, problems...)
 		if found && config.Network != nil {
-			errs = append(errs, v.network(*config.Network, c.Requests, requests, at.Child("network"))...)
+			errs = append(errs, v.network(*config.Network, c.Requests, options, at.Child("network"))...)
 		}
 		if !found {
 			continue
@@ -76,20 +77,19 @@ func (v validator) claim(spec resourceapi.ResourceClaimSpec, path *field.Path) f
 	return errs
 }
 
-// request validates a request whose class is a network's.
-func (v validator) request(r request, path *field.Path) field.ErrorList {
-	network, ofNetwork := attachment.ClassNetwork(r.class)
+// option validates an option of the request at a path whose class is a network's.
+func (v validator) option(o attachment.Option, path *field.Path) field.ErrorList {
+	network, ofNetwork := attachment.ClassNetwork(o.Class)
 	if !ofNetwork {
 		return nil
 	}
-	path = path.Index(r.index)
-	if r.sub >= 0 {
-		path = path.Child("firstAvailable").Index(r.sub)
+	if o.Index >= 0 {
+		path = path.Child("firstAvailable").Index(o.Index)
 	} else {
 		path = path.Child("exactly")
 	}
 	var errs field.ErrorList
-	if r.adminAccess {
+	if o.AdminAccess {
 		errs = append(errs, field.Forbidden(path.Child("adminAccess"),
 			"networks cannot be requested with administrative access: remove it"))
 	}
@@ -101,27 +101,20 @@ func (v validator) request(r request, path *field.Path) field.ErrorList {
 
 // network validates the network that a config names. The node validates requests of other classes,
 // whose devices are unknown here.
-func (v validator) network(n v1alpha1.NetworkReference, covered []string, requests []request, path *field.Path) field.ErrorList {
+func (v validator) network(n v1alpha1.NetworkReference, covered []string, options []attachment.Option, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	ref := attachment.NetworkRef{Namespace: cmp.Or(n.Namespace, v.namespace), Name: n.Name}
 	if err := v.isolation.Allow(v.namespace, ref); err != nil {
 		errs = append(errs, field.Forbidden(path, err.Error()))
 	}
-	for _, r := range requests {
-		if _, ofNetwork := attachment.ClassNetwork(r.class); ofNetwork && covers(covered, r.name) {
-			if problems := sameNetwork(n, v.namespace, r.class, path); len(problems) > 0 {
+	for _, o := range options {
+		if _, ofNetwork := attachment.ClassNetwork(o.Class); ofNetwork && attachment.Covers(covered, o.Name) {
+			if problems := sameNetwork(n, v.namespace, o.Class, path); len(problems) > 0 {
 				return append(errs, problems...)
 			}
 		}
 	}
 	return errs
-}
-
-// covers reports whether a config with the given names covers a request. By the rule of the API, no
-// names cover all requests, and the name of a request covers its alternatives.
-func covers(names []string, request string) bool {
-	parent, _, _ := strings.Cut(request, "/")
-	return len(names) == 0 || slices.Contains(names, request) || slices.Contains(names, parent)
 }
 
 // sameNetwork checks that a network has the given class. It compares names of classes, because a

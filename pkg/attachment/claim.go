@@ -108,12 +108,12 @@ func CheckDeviceFrom(spec resourceapi.ResourceClaimSpec, covered []string, from 
 	}
 	var unfit error
 	for _, r := range spec.Devices.Requests {
-		for _, o := range optionsOf(r) {
+		for _, o := range OptionsOf(r) {
 			switch {
-			case !isOf(from, o.name):
-			case IsOwnClass(o.class):
+			case !isOf(from, o.Name):
+			case IsOwnClass(o.Class):
 				unfit = errOwnDevice(from)
-			case r.Exactly != nil && ptr.Deref(r.Exactly.AdminAccess, false):
+			case o.AdminAccess:
 				unfit = errAdminAccess(from)
 			case o.count > 1:
 				unfit = errSeveralDevices(from, o.count)
@@ -261,10 +261,13 @@ type claimConfig struct {
 	config   v1alpha1.AttachmentConfig
 }
 
-// covers reports whether a config applies to a request. A config without requests applies to all,
+// covers reports whether the config applies to a request.
+func (c claimConfig) covers(request string) bool { return Covers(c.requests, request) }
+
+// Covers reports whether a config with the given names applies to a request. A config without requests applies to all,
 // and a config of a request applies to its subrequests.
-func (c claimConfig) covers(request string) bool {
-	return len(c.requests) == 0 || slices.ContainsFunc(c.requests, func(name string) bool { return isOf(name, request) })
+func Covers(names []string, request string) bool {
+	return len(names) == 0 || slices.ContainsFunc(names, func(name string) bool { return isOf(name, request) })
 }
 
 // claimConfigs returns the configs for this driver: first those of the class, then those of the

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
@@ -92,7 +93,7 @@ type requested struct {
 
 // read reads one request. The network is known only if all alternatives of the request agree.
 func (reader requestReader) read(r resourceapi.DeviceRequest) (out requested, isNetwork bool) {
-	options := optionsOf(r)
+	options := OptionsOf(r)
 	networks := 0
 	out.known = true
 	for _, o := range options {
@@ -110,17 +111,20 @@ func (reader requestReader) read(r resourceapi.DeviceRequest) (out requested, is
 	return out, networks > 0
 }
 
-// option is a request, or one alternative of a request.
-type option struct {
-	// name is the request's name in configs, for an alternative request/alternative.
-	name, class string
+// Option is a request, or one alternative of a request.
+type Option struct {
+	// Name is the request's name in configs, for an alternative request/alternative.
+	Name, Class string
+	// Index is the index of an alternative, or -1.
+	Index       int
+	AdminAccess bool
 	selectors   []resourceapi.DeviceSelector
 	// count is 0 if the allocation decides it.
 	count int64
 }
 
-// optionsOf returns the alternatives of a request, or the request itself.
-func optionsOf(r resourceapi.DeviceRequest) []option {
+// OptionsOf returns the alternatives of a request, or the request itself.
+func OptionsOf(r resourceapi.DeviceRequest) (out []Option) {
 	count := func(mode resourceapi.DeviceAllocationMode, n int64) int64 {
 		if mode == resourceapi.DeviceAllocationModeAll {
 			return 0
@@ -128,23 +132,22 @@ func optionsOf(r resourceapi.DeviceRequest) []option {
 		return max(n, 1)
 	}
 	if e := r.Exactly; e != nil {
-		return []option{{r.Name, e.DeviceClassName, e.Selectors, count(e.AllocationMode, e.Count)}}
+		out = append(out, Option{r.Name, e.DeviceClassName, -1, ptr.Deref(e.AdminAccess, false), e.Selectors, count(e.AllocationMode, e.Count)})
 	}
-	var out []option
-	for _, s := range r.FirstAvailable {
-		out = append(out, option{r.Name + "/" + s.Name, s.DeviceClassName, s.Selectors, count(s.AllocationMode, s.Count)})
+	for i, s := range r.FirstAvailable {
+		out = append(out, Option{r.Name + "/" + s.Name, s.DeviceClassName, i, false, s.Selectors, count(s.AllocationMode, s.Count)})
 	}
 	if len(out) == 0 {
-		out = []option{{name: r.Name}}
+		out = []Option{{Name: r.Name, Index: -1}}
 	}
 	return out
 }
 
 // selection returns the network of an option. sure is false if its name is unknown.
-func (reader requestReader) selection(o option) (s Selection, isNetwork, sure bool) {
-	ofClass := reader.ofClass(o.class)
-	ours := len(ofClass) > 0 || o.class == v1alpha1.DriverName || reader.alone
-	if _, ofNetwork := ClassNetwork(o.class); ofNetwork || o.selectsOurs() {
+func (reader requestReader) selection(o Option) (s Selection, isNetwork, sure bool) {
+	ofClass := reader.ofClass(o.Class)
+	ours := len(ofClass) > 0 || o.Class == v1alpha1.DriverName || reader.alone
+	if _, ofNetwork := ClassNetwork(o.Class); ofNetwork || o.selectsOurs() {
 		ours = true
 	}
 	var covering []v1alpha1.AttachmentConfig
@@ -153,13 +156,13 @@ func (reader requestReader) selection(o option) (s Selection, isNetwork, sure bo
 	}
 	for _, c := range reader.configs {
 		// A config of all requests does not cover those for other drivers.
-		if (ours || len(c.requests) > 0) && c.covers(o.name) {
+		if (ours || len(c.requests) > 0) && c.covers(o.Name) {
 			covering = append(covering, c.config)
 		}
 	}
 	s = FromConfig(v1alpha1.Overlay(covering...))
-	byClass, ofNetwork := ClassNetwork(o.class)
-	if ofNetwork && DeviceClassName(byClass) == o.class {
+	byClass, ofNetwork := ClassNetwork(o.Class)
+	if ofNetwork && DeviceClassName(byClass) == o.Class {
 		s.Network = byClass
 	}
 	if s.Network.Namespace == "" {
@@ -185,7 +188,7 @@ func (reader requestReader) ofClass(name string) []claimConfig {
 }
 
 // selectsOurs reports whether a selector of the option reads attributes of the driver's devices.
-func (o option) selectsOurs() bool {
+func (o Option) selectsOurs() bool {
 	return slices.ContainsFunc(o.selectors, func(s resourceapi.DeviceSelector) bool {
 		return s.CEL != nil && strings.Contains(s.CEL.Expression, `"`+v1alpha1.DriverName+`"`)
 	})

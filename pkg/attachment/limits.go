@@ -38,10 +38,10 @@ func CheckConfigs(spec resourceapi.ResourceClaimSpec) error {
 func checkConfigs(requests []resourceapi.DeviceRequest, configs []resourceapi.DeviceClaimConfiguration) error {
 	options, all := map[string]int{}, 0
 	for _, r := range requests {
-		for _, o := range optionsOf(r) {
+		for _, o := range OptionsOf(r) {
 			all++
-			options[o.name]++
-			if o.name != r.Name {
+			options[o.Name]++
+			if o.Name != r.Name {
 				options[r.Name]++
 			}
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/containernetworking/cni/pkg/invoke"
 	"k8s.io/klog/v2"
 
+	"github.com/nadra-dev/nadra/internal/metrics"
 	"github.com/nadra-dev/nadra/internal/podnet"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/cniexec"
@@ -180,6 +181,7 @@ type nadraSide struct {
 func newNadraSide(ctx context.Context, c hookCase, stateDir, dataDir string) (*nadraSide, error) {
 	d, err := New(ctx, Config{
 		HostRoot: "/", StateDir: stateDir, CDIDir: stateDir, CNIBinDirs: []string{c.binDir}, HookBudget: time.Minute, AddTimeout: time.Minute, DelTimeout: time.Minute,
+		Metrics: metrics.NewNode(),
 	}, Clients{})
 	if err != nil {
 		return nil, err

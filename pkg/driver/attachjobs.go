@@ -249,15 +249,11 @@ func (js *attachJobs) remove(j *job) {
 
 // measure counts a job that has ended, and the containers that the gate has held meanwhile.
 func (js *attachJobs) measure(j *job, err error) {
-	took := time.Since(j.begun)
+	js.cfg.Metrics.PodEnded(time.Since(j.begun), err, isCancelled(err))
 	switch {
 	case err == nil:
-		js.cfg.Metrics.PodAttached(took)
 		js.cfg.Metrics.Gate(metrics.Released, j.heldAtEnd())
-	case isCancelled(err):
-		js.cfg.Metrics.PodCancelled(took)
-	default:
-		js.cfg.Metrics.PodFailed(took)
+	case !isCancelled(err):
 		js.cfg.Metrics.Gate(metrics.Refused, j.heldAtEnd())
 	}
 }

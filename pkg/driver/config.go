@@ -79,7 +79,7 @@ type Config struct {
 	BesideMultus bool
 	// Hardware has the places where resource pools are defined. The zero value has none.
 	Hardware Hardware
-	// Metrics measures the driver. With nil nothing is measured.
+	// Metrics measures the driver.
 	Metrics *metrics.Node
 }
 

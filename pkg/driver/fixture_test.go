@@ -94,6 +94,14 @@ func noReferences(context.Context, attachment.PodRef, []*resourceapi.ResourceCla
 	return &podReferences{}, nil
 }
 
+// fakeEvents returns a Recorder whose EventRecorder is a record.FakeRecorder, which keeps up to 100 Events.
+func fakeEvents(t *testing.T) *events.Recorder {
+	r := events.NewRecorder(t.Context(), "node-1")
+	r.Shutdown()
+	r.EventRecorder = record.NewFakeRecorder(100)
+	return r
+}
+
 // noPluginDevices knows no device plugin.
 func noPluginDevices(context.Context, attachment.PodRef) (map[string][]string, error) {
 	return nil, nil
@@ -133,7 +141,7 @@ func newDriverWith(t *testing.T, s setup, nads ...*nadv1.NetworkAttachmentDefini
 	env := &environment{
 		useImages: func() error { return nil },
 		store:     store, plugins: k, netns: k, defaultNetwork: drivertest.CBR0, isHost: nowhere, pluginDevices: noPluginDevices,
-		nads: newNADCache(t, nads...), links: lan0{}, events: events.NewFake("node-1"),
+		nads: newNADCache(t, nads...), links: lan0{}, events: fakeEvents(t),
 		watch: watch, references: noReferences, drain: drainTime, registrationWait: registrationWait,
 	}
 	if s.checkContainers {

@@ -16,6 +16,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/client-go/kubernetes/fake"
 
+	"github.com/nadra-dev/nadra/internal/metrics"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
@@ -371,7 +372,7 @@ func TestDriverThatNeverIsQuiet(t *testing.T) {
 	}()
 	cfg := Config{
 		StateDir: dir, PodUID: "second", CDIDir: t.TempDir(), GateBinary: filepath.Join(t.TempDir(), "nadra-gate"),
-		KubeletPluginsDir: t.TempDir(), KubeletRegistryDir: t.TempDir(),
+		KubeletPluginsDir: t.TempDir(), KubeletRegistryDir: t.TempDir(), Metrics: metrics.NewNode(),
 	}
 	if err := os.WriteFile(cfg.GateBinary, nil, 0o700); err != nil {
 		t.Fatal(err)

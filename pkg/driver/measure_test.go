@@ -318,9 +318,8 @@ func TestRefusedPodsAreCounted(t *testing.T) {
 
 // TestScrapeOfADriverThatRuns checks the metrics and the readiness of a driver that runs.
 func TestScrapeOfADriverThatRuns(t *testing.T) {
-	m := metrics.NewNode()
 	c := claim("a", "blue")
-	n := startNode(t, c, func(cfg *Config, _ *Clients) { cfg.Metrics = m })
+	n := startNode(t, c)
 	n.prepare(t, c)
 	n.publishes(t, "node-0-0")
 	if err := n.runSandbox(t, podNo(1)); err != nil {
@@ -339,7 +338,7 @@ func TestScrapeOfADriverThatRuns(t *testing.T) {
 		}
 		return nil
 	})
-	got := scraped(m)
+	got := scraped(n.cfg.Metrics)
 	for series, want := range map[string]float64{
 		"nri_connected{}": 1, "kubelet_registered{}": 1, "node_owned{}": 1, "nri_request_timeout_seconds{}": tolerant.Seconds(),
 		"ready{nri}": 1, "ready{kubelet}": 1, "ready{slices}": 1, "ready{queue}": 1,

@@ -35,7 +35,7 @@ func TestManyNetworksAreOneEvent(t *testing.T) {
 		"many":  {maxNetworkEvents + 1, lost, 1, 1, "21 networks default/n00, default/n01, default/n02 and 18 more"},
 		"again": {maxNetworkEvents + 1, nil, 1, 1, "21 networks default/n00, default/n01, default/n02 and 18 more"},
 	} {
-		env := &environment{events: events.NewFake("node-1")}
+		env := &environment{events: fakeEvents(t)}
 		d := &Driver{parts: &parts{pods: &pods{node: &node{environment: env}}}}
 		d.events.EventRecorder.(*record.FakeRecorder).IncludeObject = true
 		changes := []publish.HealthChange{{Network: attachment.NetworkRef{Namespace: "default", Name: "sick"}, Why: reason.Errorf(reason.PluginUnhealthy, "no")}}

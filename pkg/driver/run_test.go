@@ -25,6 +25,7 @@ import (
 	metadatafake "k8s.io/client-go/metadata/fake"
 	drapb "k8s.io/kubelet/pkg/apis/dra/v1"
 
+	"github.com/nadra-dev/nadra/internal/metrics"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/test/drivertest"
 )
@@ -141,6 +142,7 @@ func (n *running) beside(t *testing.T, podUID string) *running {
 func (n *running) run(t *testing.T, cfg Config, clients Clients) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
+	cfg.Metrics = metrics.NewNode()
 	env, err := openEnvironment(ctx, cfg, clients)
 	if err != nil {
 		t.Fatal(err)

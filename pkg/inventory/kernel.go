@@ -20,8 +20,8 @@ type Link struct {
 	DefaultRoute bool
 }
 
-// Kernel has functions for facts that sysfs lacks. Each function may be nil, and returns the
-// zero value for a fact that is not known.
+// Kernel has functions for facts that sysfs lacks. It has all functions or none, and each
+// returns the zero value for a fact that is not known.
 type Kernel struct {
 	// Links returns the host's interfaces by name.
 	Links func() (map[string]Link, error)
@@ -39,6 +39,15 @@ type Kernel struct {
 // HostKernel returns functions that use netlink in the network namespace of the process.
 func HostKernel() Kernel {
 	return Kernel{Links: hostLinks, EswitchMode: eswitchMode, DDPProfile: ddpProfile, RDMAMode: rdmaMode, RDMAParam: rdmaParam}
+}
+
+// noKernel knows nothing.
+var noKernel = Kernel{
+	Links:       func() (map[string]Link, error) { return nil, nil },
+	EswitchMode: func(string) string { return "" },
+	DDPProfile:  func(string) string { return "" },
+	RDMAMode:    func() string { return "" },
+	RDMAParam:   func(string, string) bool { return false },
 }
 
 // hostLinks lists the host's interfaces by name.
@@ -160,41 +169,4 @@ func rdmaParam(bus, device string) bool {
 		}
 	}
 	return false
-}
-
-// links calls Links, unless it is nil.
-func (k Kernel) links() (map[string]Link, error) {
-	if k.Links == nil {
-		return nil, nil
-	}
-	return k.Links()
-}
-
-// eswitchMode calls EswitchMode, unless it is nil.
-func (k Kernel) eswitchMode(address string) string {
-	if k.EswitchMode == nil {
-		return ""
-	}
-	return k.EswitchMode(address)
-}
-
-// ddpProfile calls DDPProfile, unless it is nil.
-func (k Kernel) ddpProfile(address string) string {
-	if k.DDPProfile == nil {
-		return ""
-	}
-	return k.DDPProfile(address)
-}
-
-// rdmaMode calls RDMAMode, unless it is nil.
-func (k Kernel) rdmaMode() string {
-	if k.RDMAMode == nil {
-		return ""
-	}
-	return k.RDMAMode()
-}
-
-// rdmaParam calls RDMAParam, unless it is nil.
-func (k Kernel) rdmaParam(bus, device string) bool {
-	return k.RDMAParam != nil && k.RDMAParam(bus, device)
 }

@@ -63,9 +63,9 @@ func (s *scan) pciFunction(address string, class uint32) Function {
 // readPF reads the facts that only a physical function has.
 func (s *scan) readPF(f *Function, dir string) {
 	f.NumVFs = s.number(dir+"sriov_numvfs", 0)
-	f.EswitchMode = s.kernel.eswitchMode(f.PCIAddress)
+	f.EswitchMode = s.kernel.EswitchMode(f.PCIAddress)
 	if f.Vendor == vendorIntel { // only Intel cards have a profile, and reading it costs a firmware command
-		f.DDPProfile = s.kernel.ddpProfile(f.PCIAddress)
+		f.DDPProfile = s.kernel.DDPProfile(f.PCIAddress)
 	}
 	for i := range f.NumVFs {
 		if vf := s.base(dir + "virtfn" + strconv.Itoa(i)); vf != "" {

@@ -8,7 +8,7 @@ import "slices"
 func (s *scan) rdma(f *Function, bus, dir string) {
 	names := s.names(dir + "infiniband")
 	if len(names) == 0 {
-		f.RDMACapable = s.rdmaMode == RDMAExclusive && !f.VFIOBound() && s.kernel.rdmaParam(bus, f.ID)
+		f.RDMACapable = s.rdmaMode == RDMAExclusive && !f.VFIOBound() && s.kernel.RDMAParam(bus, f.ID)
 		return
 	}
 	f.RDMACapable = true

@@ -21,7 +21,7 @@ type Reader struct {
 	// Dev is the path of the host's /dev, /dev if empty. The inventory has the paths in
 	// the host all the same.
 	Dev string
-	// Kernel has the functions for facts that sysfs lacks.
+	// Kernel has the functions for facts that sysfs lacks, or none: such facts are then not known.
 	Kernel Kernel
 }
 
@@ -37,7 +37,10 @@ func (r Reader) Read() (Inventory, error) {
 	if _, err := os.Stat(r.Sys); err != nil {
 		return Inventory{}, fmt.Errorf("reading the host's hardware: %w", err)
 	}
-	links, err := r.Kernel.links()
+	if r.Kernel.Links == nil {
+		r.Kernel = noKernel
+	}
+	links, err := r.Kernel.Links()
 	if err != nil {
 		return Inventory{}, fmt.Errorf("reading the host's interfaces: %w", err)
 	}
@@ -70,7 +73,7 @@ type scan struct {
 
 // run reads everything.
 func (s *scan) run() Inventory {
-	s.rdmaMode = s.kernel.rdmaMode()
+	s.rdmaMode = s.kernel.RDMAMode()
 	s.findUplinks()
 	s.rdmaCM = s.dev.exists("infiniband/rdma_cm")
 	for _, address := range s.names(pciDevices) {

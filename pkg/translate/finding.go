@@ -23,6 +23,8 @@ type Position struct {
 	File   string `json:"file,omitempty"`
 	Line   int    `json:"line,omitempty"`
 	Column int    `json:"column,omitempty"`
+	// Offset is the offset in the value of a scalar, in bytes; 0 if the position is that of the scalar.
+	Offset int `json:"-"`
 }
 
 // String returns file:line:column, as far as they are known. Objects of a cluster have no lines.

@@ -34,10 +34,13 @@ func (d *document) at(n *yaml.Node) Position {
 	return Position{File: d.file, Line: line, Column: column}
 }
 
-// within returns the position of a character of a scalar's value.
+// within returns the position of a character of a scalar's value, or that of the scalar, as after an escape.
 func (d *document) within(n *yaml.Node, offset int) Position {
-	line, column := d.Within(n, offset)
-	return Position{File: d.file, Line: line, Column: column}
+	p := d.at(n)
+	if line, column := d.Within(n, offset); line != p.Line || column != p.Column {
+		p.Line, p.Column, p.Offset = line, column, offset
+	}
+	return p
 }
 
 // Edited applies edits to a manifest that has one document. It leaves every other byte as it

@@ -36,8 +36,8 @@ type network struct {
 	fixed       bool
 	// poolless is the plugin that needs a device if no pool provides one, or empty.
 	poolless string
-	// capabilities has the capabilities that a plugin of the chain declares.
-	capabilities map[string]bool
+	// capabilities has the capabilities that plugins of the chain declare.
+	capabilities []string
 	// claimedAlone is why pods cannot attach the network by their annotation, or nil.
 	claimedAlone error
 	// deviceClass is the class by which a pod requests a device of another driver for the network, or empty.
@@ -80,7 +80,7 @@ func networkOf(nad *nadv1.NetworkAttachmentDefinition) (network, error) {
 	n.plugins, ipams = parsed.Programs()
 	n.ipam = cmp.Or(ipams...)
 	for _, p := range n.chain {
-		n.masters = append(n.masters, p.Master)
+		n.masters, n.capabilities = append(n.masters, p.Master), append(n.capabilities, p.Capabilities...)
 		if p.IPAM.Plugin().PerNode {
 			n.localRanges = append(n.localRanges, p.Master)
 		}
@@ -92,30 +92,7 @@ func networkOf(nad *nadv1.NetworkAttachmentDefinition) (network, error) {
 		n.fixed = n.fixed || len(p.IPAM.Fixed()) > 0
 	}
 	n.binaries, n.masters, n.localRanges = nonEmptySet(slices.Concat(n.plugins, ipams)), nonEmptySet(n.masters), nonEmptySet(n.localRanges)
-	if n.blocked == nil {
-		n.capabilities = capabilitiesOf(nad.Spec.Config)
-	}
 	return n, err
-}
-
-// capabilitiesOf returns the capabilities that a plugin of a configuration declares, none if it cannot be
-// read.
-func capabilitiesOf(config string) map[string]bool {
-	type plugin struct {
-		Capabilities map[string]bool `json:"capabilities"`
-	}
-	var all struct {
-		plugin
-		Plugins []plugin `json:"plugins"`
-	}
-	_ = json.Unmarshal([]byte(config), &all)
-	out := map[string]bool{}
-	for _, p := range append(all.Plugins, all.plugin) {
-		for name, declared := range p.Capabilities {
-			out[name] = out[name] || declared
-		}
-	}
-	return out
 }
 
 // inputNetwork is a NetworkAttachmentDefinition of the input.

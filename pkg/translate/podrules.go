@@ -159,7 +159,7 @@ func (r podRules) checkCapabilities() {
 			key   string
 			given bool
 		}{{"bandwidth", s.Bandwidth != nil}, {"portMappings", len(s.PortMappings) > 0}} {
-			if argument.given && !n.capabilities[argument.key] {
+			if argument.given && !slices.Contains(n.capabilities, argument.key) {
 				r.addFor(i, CapabilityMissing, "networks[%d].%s: no plugin of %s has the capability %s", i, argument.key, s.Network, argument.key)
 			}
 		}

@@ -1,6 +1,7 @@
 package monitoring
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"testing"
@@ -56,9 +57,9 @@ func nodeSample(state func() metrics.State) (n *metrics.Node, happens func()) {
 			n.Hooked(event, 1900*time.Millisecond, 2*time.Second)
 		}
 		n.Connected()
-		n.PodAttached(50 * time.Millisecond)
-		n.PodFailed(time.Second)
-		n.PodCancelled(time.Second)
+		n.PodEnded(50*time.Millisecond, nil, false)
+		n.PodEnded(time.Second, errors.New("no address"), false)
+		n.PodEnded(time.Second, context.Canceled, true)
 		n.Prepared(2, 1, 5*time.Millisecond)
 		n.Unprepared(2, 1, 5*time.Millisecond)
 		for _, o := range []metrics.Outcome{metrics.Passed, metrics.Held, metrics.Released, metrics.Refused} {

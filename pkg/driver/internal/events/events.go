@@ -22,7 +22,7 @@ const MaxMessage = 1024
 type Recorder struct {
 	record.EventRecorder
 	node        string
-	broadcaster record.EventBroadcaster // nil in tests
+	broadcaster record.EventBroadcaster
 }
 
 // NewRecorder returns a Recorder for a node. It sends nothing before Start.
@@ -32,12 +32,6 @@ func NewRecorder(ctx context.Context, node string) *Recorder {
 		node: node, broadcaster: b,
 		EventRecorder: b.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "nadra", Host: node}),
 	}
-}
-
-// NewFake returns a Recorder for tests. Its EventRecorder is a record.FakeRecorder, which
-// keeps up to 100 Events.
-func NewFake(node string) *Recorder {
-	return &Recorder{node: node, EventRecorder: record.NewFakeRecorder(100)}
 }
 
 // Start begins to send Events.

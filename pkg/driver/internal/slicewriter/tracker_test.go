@@ -11,6 +11,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 
+	"github.com/nadra-dev/nadra/internal/metrics"
 	"github.com/nadra-dev/nadra/test/drivertest"
 )
 
@@ -40,7 +41,7 @@ func handed(t *testing.T, tracker *Tracker, pool string, names ...string) {
 // TestFailure checks since when slices are missing, and that the most specific error explains it.
 func TestFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := NewTracker(nil)
+		p := NewTracker(metrics.NewNode())
 		begun := time.Now()
 		is := func(what string, wantSince time.Duration, wantWhy string) {
 			t.Helper()
@@ -99,7 +100,7 @@ func (a *countingAPI) answers(there []resourceapi.ResourceSlice) {
 // TestFailedWrite checks that a failed write is a failure until the API server has the wanted slices.
 func TestFailedWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := NewTracker(nil)
+		p := NewTracker(metrics.NewNode())
 		p.Outcome(Networks)(nil)
 		handed(t, p, "n/networks", "a", "b")
 		api := &countingAPI{there: slicesOf("n/networks", []string{"a"}), err: errors.New("timed out")}
@@ -135,7 +136,7 @@ func TestFailedWrite(t *testing.T) {
 
 // TestCompare checks that slices which are not wanted count as a failure, too.
 func TestCompare(t *testing.T) {
-	p := NewTracker(nil)
+	p := NewTracker(metrics.NewNode())
 	handed(t, p, "n/networks", "a", "b")
 	for name, tt := range map[string]struct {
 		there []resourceapi.ResourceSlice

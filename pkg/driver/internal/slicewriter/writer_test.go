@@ -8,6 +8,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 
+	"github.com/nadra-dev/nadra/internal/metrics"
 	"github.com/nadra-dev/nadra/test/drivertest"
 )
 
@@ -22,7 +23,7 @@ func TestPartsArePublishedTogether(t *testing.T) {
 		}
 		slices.Sort(sent)
 		return nil
-	}, NewTracker(nil))
+	}, NewTracker(metrics.NewNode()))
 	pools := func(names ...string) PoolMaker {
 		return func() map[string]resourceslice.Pool {
 			out := map[string]resourceslice.Pool{}
