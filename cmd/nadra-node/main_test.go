@@ -144,7 +144,7 @@ func TestProbeWritesALine(t *testing.T) {
 	if err := runProbe(t.Context(), []string{"--host-root=" + t.TempDir()}, &out); err != nil {
 		t.Fatal(err)
 	}
-	report, err := probe.Decode([]byte("a warning\n" + out.String()))
+	report, err := probe.Decode[probe.Report]([]byte("a warning\n"+out.String()), probe.Kind)
 	if err != nil || report.NRI.Found || strings.Count(out.String(), "\n") != 1 {
 		t.Errorf("report %+v, %v, of %q", report, err, out.String())
 	}
@@ -156,14 +156,14 @@ func TestCanary(t *testing.T) {
 	if err := runCanary(t.Context(), []string{"inspect"}, &out); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := probe.DecodeInspection([]byte(out.String())); err != nil || strings.Count(out.String(), "\n") != 1 {
+	if _, err := probe.Decode[probe.Inspection]([]byte(out.String()), probe.InspectionKind); err != nil || strings.Count(out.String(), "\n") != 1 {
 		t.Errorf("%v of %q", err, out.String())
 	}
 	out.Reset()
 	if err := runCanary(t.Context(), []string{"ping", "--interface=absent", "--count=1", "10.0.0.1", "fd00::1"}, &out); err != nil {
 		t.Fatal(err)
 	}
-	if pings, err := probe.DecodePings([]byte(out.String())); err != nil || len(pings.Pings) != 2 || pings.Pings[1].Address != "fd00::1" || pings.Pings[0].Sent != 0 {
+	if pings, err := probe.Decode[probe.Pings]([]byte(out.String()), probe.PingsKind); err != nil || len(pings.Pings) != 2 || pings.Pings[1].Address != "fd00::1" || pings.Pings[0].Sent != 0 {
 		t.Errorf("%+v, %v", pings, err)
 	}
 	for want, args := range map[string][]string{

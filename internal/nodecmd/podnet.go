@@ -108,9 +108,7 @@ func listLinks(ns netns.NsHandle) ([]netlink.Link, error) {
 		return nil, err
 	}
 	defer socket.Close()
-	return inventory.Whole(func() ([]netlink.Link, error) {
-		return inventory.LinkList(map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: {Socket: socket}})
-	})
+	return inventory.LinkList(map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: {Socket: socket}})
 }
 
 // readRouting reads routes and rules of both families.

@@ -1,10 +1,5 @@
 package probe
 
-import (
-	"encoding/json"
-	"fmt"
-)
-
 // Kinds of the output of canaries.
 const (
 	InspectionKind = "CanaryInspection"
@@ -49,31 +44,4 @@ type Ping struct {
 	// MedianMicros is the median round trip in microseconds.
 	MedianMicros int64  `json:"medianMicros,omitempty"`
 	Error        string `json:"error,omitempty"`
-}
-
-// DecodeInspection parses the output of nadra-node canary inspect.
-func DecodeInspection(text []byte) (*Inspection, error) {
-	var out Inspection
-	return &out, decodeCanary(text, InspectionKind, &out)
-}
-
-// DecodePings parses the output of nadra-node canary ping.
-func DecodePings(text []byte) (*Pings, error) {
-	var out Pings
-	return &out, decodeCanary(text, PingsKind, &out)
-}
-
-func decodeCanary(text []byte, kind string, to any) error {
-	var head struct{ APIVersion, Kind string }
-	if err := json.Unmarshal(text, &head); err != nil {
-		return fmt.Errorf("reading the canary's output: %w: %.200q", err, text)
-	}
-	if head.APIVersion != APIVersion || head.Kind != kind {
-		return fmt.Errorf("reading the canary's output: apiVersion %.60q and kind %.60q are not %s %s: use an image of this version",
-			head.APIVersion, head.Kind, APIVersion, kind)
-	}
-	if err := json.Unmarshal(text, to); err != nil {
-		return fmt.Errorf("reading the canary's output: %w", err)
-	}
-	return nil
 }

@@ -13,8 +13,8 @@ type MultusSettings struct {
 	NamespaceIsolation bool `json:"namespaceIsolation,omitempty"`
 	// GlobalNamespaces is a comma-separated list.
 	GlobalNamespaces      string   `json:"globalNamespaces,omitempty"`
-	DefaultNetworks       []string `json:"defaultNetworks,omitempty"`
-	SystemNamespaces      []string `json:"systemNamespaces,omitempty"`
+	DefaultNetworks       []string `json:"defaultNetworks,omitzero"`
+	SystemNamespaces      []string `json:"systemNamespaces,omitzero"`
 	ClusterNetwork        string   `json:"clusterNetwork,omitempty"`
 	MultusNamespace       string   `json:"multusNamespace,omitempty"`
 	ConfDir               string   `json:"confDir,omitempty"`
@@ -51,31 +51,10 @@ func (s *MultusSettings) Over(first *MultusSettings) *MultusSettings {
 		return s
 	}
 	out := *first
-	out.NamespaceIsolation = out.NamespaceIsolation || s.NamespaceIsolation
-	for _, pair := range []struct {
-		to   *string
-		from string
-	}{
-		{&out.GlobalNamespaces, s.GlobalNamespaces},
-		{&out.ClusterNetwork, s.ClusterNetwork},
-		{&out.MultusNamespace, s.MultusNamespace},
-		{&out.ConfDir, s.ConfDir},
-		{&out.BinDir, s.BinDir},
-		{&out.AuxiliaryCNIChainName, s.AuxiliaryCNIChainName},
-	} {
-		if pair.from != "" {
-			*pair.to = pair.from
-		}
-	}
-	if s.DefaultNetworks != nil {
-		out.DefaultNetworks = s.DefaultNetworks
-	}
-	if s.SystemNamespaces != nil {
-		out.SystemNamespaces = s.SystemNamespaces
-	}
-	if s.Delegates > 0 {
-		out.Delegates = s.Delegates
-	}
+	// Decoding would write into the arrays of first.
+	out.DefaultNetworks, out.SystemNamespaces = slices.Clone(out.DefaultNetworks), slices.Clone(out.SystemNamespaces)
+	text, _ := json.Marshal(s) // never fails
+	_ = json.Unmarshal(text, &out)
 	return &out
 }
 

@@ -1,12 +1,5 @@
 package probe
 
-import (
-	"bytes"
-	"encoding/json"
-	"errors"
-	"fmt"
-)
-
 // Kinds of the lines about a node's pods: one for each pod, and a last one about the node.
 // Within a version, fields are added, and never renamed or removed.
 const (
@@ -167,54 +160,4 @@ type NodePods struct {
 	Pods   []Pod
 	VFs    []VF
 	Errors []string
-}
-
-// DecodePods parses the lines in the log of the probe's pod. It returns an error if a line
-// is missing.
-func DecodePods(log []byte) (*NodePods, error) {
-	var out NodePods
-	for line := range bytes.Lines(log) {
-		if !bytes.HasPrefix(line, []byte(`{"apiVersion"`)) {
-			continue
-		}
-		ended, err := out.add(line)
-		if err != nil {
-			return nil, fmt.Errorf("reading the probe's report: %w", err)
-		}
-		if ended {
-			return &out, nil
-		}
-	}
-	if text := bytes.TrimSpace(log); len(text) > 0 {
-		return nil, fmt.Errorf("reading the probe's report: the pod's log has no last line: %.300s", text)
-	}
-	return nil, errors.New("reading the probe's report: the pod's log is empty")
-}
-
-// add parses a line. ended reports that it is the last one.
-func (n *NodePods) add(line []byte) (ended bool, err error) {
-	var head struct{ APIVersion, Kind string }
-	if err := json.Unmarshal(line, &head); err != nil {
-		return false, err
-	}
-	switch {
-	case head.APIVersion == APIVersion && head.Kind == podKind:
-		var r PodReport
-		if err := json.Unmarshal(line, &r); err != nil {
-			return false, err
-		}
-		n.Pods = append(n.Pods, r.Pod)
-		return false, nil
-	case head.APIVersion == APIVersion && head.Kind == PodsKind:
-		var r PodsReport
-		if err := json.Unmarshal(line, &r); err != nil {
-			return false, err
-		}
-		if r.Count != len(n.Pods) {
-			return false, fmt.Errorf("the log has %d of %d pods, because it was cut: raise the kubelet's containerLogMaxSize", len(n.Pods), r.Count)
-		}
-		n.VFs, n.Errors = r.VFs, r.Errors
-		return true, nil
-	}
-	return false, fmt.Errorf("the line is %s %s, not %s %s: use an image of this version", head.APIVersion, head.Kind, APIVersion, podKind)
 }

@@ -82,12 +82,12 @@ func TestDecodePods(t *testing.T) {
 		t.Errorf("pods (-want +got):\n%s", diff)
 	}
 	for name, test := range map[string]struct{ log, want string }{
-		"nothing":       {"", "the pod's log is empty"},
+		"nothing":       {"", "the output is empty"},
 		"an error":      {"nadra-node: no such flag\n", "nadra-node: no such flag"},
-		"no end":        {lines(t, NewPodReport(one)), "no last line"},
+		"no end":        {lines(t, NewPodReport(one)), "no line of the output is nadra.dev/v1alpha1 PodsProbe"},
 		"no beginning":  {lines(t, NewPodReport(two), end), "1 of 2 pods"},
 		"half a line":   {`{"apiVersion": `, "unexpected end"},
-		"another probe": {`{"apiVersion":"nadra.dev/v1alpha1","kind":"NodeProbe"}`, "nadra.dev/v1alpha1 NodeProbe"},
+		"another probe": {`{"apiVersion":"nadra.dev/v1alpha1","kind":"NodeProbe"}`, `kind "NodeProbe" are not`},
 	} {
 		if _, err := DecodePods([]byte(test.log)); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: error %v, want %q", name, err, test.want)

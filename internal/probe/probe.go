@@ -3,10 +3,6 @@
 package probe
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
-	"fmt"
 	"slices"
 	"time"
 )
@@ -118,28 +114,6 @@ type Interface struct {
 	AltNames []string `json:"altNames,omitempty"`
 	// DefaultRoute: the host's default route uses it.
 	DefaultRoute bool `json:"defaultRoute,omitempty"`
-}
-
-// Decode parses the report in the log of the probe's pod. The log also has standard error,
-// so Decode skips other lines.
-func Decode(log []byte) (*Report, error) {
-	for line := range bytes.Lines(log) {
-		if !bytes.HasPrefix(line, []byte(`{"apiVersion"`)) {
-			continue
-		}
-		var r Report
-		if err := json.Unmarshal(line, &r); err != nil {
-			return nil, fmt.Errorf("reading the probe's report: %w", err)
-		}
-		if r.APIVersion != APIVersion || r.Kind != Kind {
-			return nil, fmt.Errorf("reading the probe's report: the report is %s %s, not %s %s", r.APIVersion, r.Kind, APIVersion, Kind)
-		}
-		return &r, nil
-	}
-	if text := bytes.TrimSpace(log); len(text) > 0 {
-		return nil, fmt.Errorf("reading the probe's report: the pod's log has no report: %.300s", text)
-	}
-	return nil, errors.New("reading the probe's report: the pod's log is empty")
 }
 
 // HasPlugin reports whether the node has an executable CNI plugin of a name.

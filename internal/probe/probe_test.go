@@ -14,7 +14,7 @@ func TestDecode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := Decode([]byte("some warning\n" + string(line) + "\n"))
+	got, err := Decode[Report]([]byte("some warning\n"+string(line)+"\n"), Kind)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,12 +22,12 @@ func TestDecode(t *testing.T) {
 		t.Errorf("report (-want +got):\n%s", diff)
 	}
 	for name, test := range map[string]struct{ log, want string }{
-		"nothing":         {"", "the pod's log is empty"},
+		"nothing":         {"", "the output is empty"},
 		"an error":        {"nadra-node: no such flag\n", "nadra-node: no such flag"},
 		"half a report":   {`{"apiVersion": `, "unexpected end"},
-		"another version": {`{"apiVersion":"nadra.dev/v9","kind":"NodeProbe"}`, "nadra.dev/v9 NodeProbe"},
+		"another version": {`{"apiVersion":"nadra.dev/v9","kind":"NodeProbe"}`, `apiVersion "nadra.dev/v9" and kind "NodeProbe" are not nadra.dev/v1alpha1 NodeProbe: use an image`},
 	} {
-		if _, err := Decode([]byte(test.log)); err == nil || !strings.Contains(err.Error(), test.want) {
+		if _, err := Decode[Report]([]byte(test.log), Kind); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: error %v, want %q", name, err, test.want)
 		}
 	}
@@ -76,16 +76,16 @@ func TestParseConf(t *testing.T) {
 
 // TestSettingsOver checks that the daemon's settings override those of the shim's file.
 func TestSettingsOver(t *testing.T) {
-	daemon := &MultusSettings{NamespaceIsolation: true, DefaultNetworks: []string{"lan"}, BinDir: "/opt/cni/bin", Delegates: 2}
-	shim := &MultusSettings{ClusterNetwork: "pods", BinDir: "/bin", SystemNamespaces: []string{"kube-system"}}
+	daemon := &MultusSettings{NamespaceIsolation: true, DefaultNetworks: []string{"lan"}, SystemNamespaces: []string{}, BinDir: "/opt/cni/bin", Delegates: 2}
+	shim := &MultusSettings{ClusterNetwork: "pods", BinDir: "/bin", DefaultNetworks: []string{"wan"}, SystemNamespaces: []string{"kube-system"}}
 	want := &MultusSettings{
-		NamespaceIsolation: true, DefaultNetworks: []string{"lan"}, BinDir: "/opt/cni/bin", Delegates: 2,
-		ClusterNetwork: "pods", SystemNamespaces: []string{"kube-system"},
+		NamespaceIsolation: true, DefaultNetworks: []string{"lan"}, SystemNamespaces: []string{}, BinDir: "/opt/cni/bin", Delegates: 2,
+		ClusterNetwork: "pods",
 	}
 	if diff := cmp.Diff(want, daemon.Over(shim)); diff != "" {
 		t.Errorf("settings (-want +got):\n%s", diff)
 	}
-	if shim.NamespaceIsolation {
+	if shim.NamespaceIsolation || shim.DefaultNetworks[0] != "wan" {
 		t.Error("the file's settings were changed")
 	}
 	var none *MultusSettings

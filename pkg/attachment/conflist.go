@@ -1,6 +1,7 @@
 package attachment
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,7 +21,7 @@ import (
 // A configuration with both "type" and "plugins" is a single plugin, as for Multus.
 // "capabilities" beside "plugins" have no effect: libcni reads those of a plugin.
 func conflistOf(config []byte) (object, error) {
-	if len(strings.TrimSpace(string(config))) == 0 {
+	if len(bytes.TrimSpace(config)) == 0 {
 		return nil, errors.New("has only white space: write a CNI configuration, or leave it empty to use a file on the node")
 	}
 	var raw object

@@ -134,3 +134,13 @@ func TestOtherSpellings(t *testing.T) {
 		}
 	}
 }
+
+// TestKeysInTheirOrder checks that of a key in several spellings the one counts that plugins get last: libcni sorts keys.
+func TestKeysInTheirOrder(t *testing.T) {
+	for _, config := range []string{`{"type":"macvlan","Type":"bridge","ipam":{"type":"static","TYPE":"dhcp"}}`, `{"Type":"bridge","type":"macvlan","ipam":{"TYPE":"dhcp","type":"static"}}`} {
+		got := PluginsOf(json.RawMessage(`{"plugins":[` + config + `]}`))
+		if len(got) != 1 || got[0].Type != "macvlan" || got[0].IPAM.Type != "static" {
+			t.Errorf("%s: %+v", config, got)
+		}
+	}
+}

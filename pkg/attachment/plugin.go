@@ -39,36 +39,30 @@ func PluginsOf(config json.RawMessage) (out []Plugin) {
 	if err != nil {
 		return nil
 	}
-	var plugins []json.RawMessage
-	if json.Unmarshal(list["plugins"], &plugins) != nil {
-		return nil
-	}
-	for _, raw := range plugins {
-		out = append(out, describe(sortedKeys(raw)))
+	var plugins []pluginConf
+	_ = json.Unmarshal(sortedKeys(list["plugins"]), &plugins)
+	for _, conf := range plugins {
+		out = append(out, conf.plugin())
 	}
 	return out
 }
 
-// describe reads the configuration of a plugin, with sorted keys.
-func describe(raw json.RawMessage) Plugin {
-	keys, err := spelled(raw, pluginKeys...)
-	if err != nil { // other runtimes attach such a configuration
-		_ = json.Unmarshal(raw, &keys)
-	}
-	var conf struct {
-		Type         string          `json:"type"`
-		IPAM         ipamKeys        `json:"ipam"`
-		Capabilities map[string]bool `json:"capabilities"`
-		AddRoutes    []route         `json:"addroutes"`
-	}
-	_ = json.Unmarshal(raw, &conf)
-	p := Plugin{
-		Type:   conf.Type,
-		IPAM:   conf.IPAM.ipam(),
-		Master: masterOf(conf.Type, keys),
-		Mode:   text(keys, "mode"),
-		MAC:    text(keys, "mac"),
-		VLAN:   cmp.Or(number(keys, "vlan"), number(keys, "vlanId"), number(keys, "vlanID")),
+// pluginConf is the configuration of a plugin. encoding/json ignores the case of keys.
+type pluginConf struct {
+	Type, Master, Mode, MAC              string
+	Device, HWAddr, KernelPath, PCIBusID string
+	VLAN, VLANID                         int
+	LinkInContainer                      bool
+	IPAM                                 ipamKeys
+	Capabilities                         map[string]bool
+	AddRoutes                            []route
+}
+
+// plugin describes the plugin.
+func (conf pluginConf) plugin() Plugin {
+	p := Plugin{Type: conf.Type, IPAM: conf.IPAM.ipam(), Mode: conf.Mode, MAC: conf.MAC, VLAN: cmp.Or(conf.VLAN, conf.VLANID)}
+	if masterPlugins[p.Type] && !conf.LinkInContainer {
+		p.Master = conf.Master
 	}
 	p.Routes = slices.Concat(p.IPAM.Routes, conf.AddRoutes)
 	for capability, declared := range conf.Capabilities {
@@ -77,27 +71,11 @@ func describe(raw json.RawMessage) Plugin {
 		}
 	}
 	slices.Sort(p.Capabilities)
-	p.Once = isOnce(p, keys)
-	return p
-}
-
-// isOnce reports whether a node can have a plugin's interface once: one of vlan, because an interface of the host has
-// each VLAN once, also if it is in a pod, and the device that host-device names.
-func isOnce(p Plugin, keys object) bool {
 	switch p.Type {
-	case "vlan":
-		return p.Master != ""
+	case "vlan": // an interface of the host has each VLAN once, also if it is in a pod
+		p.Once = p.Master != ""
 	case "host-device":
-		return slices.ContainsFunc([]string{"device", "hwaddr", "kernelpath", "pciBusID"}, func(key string) bool { return text(keys, key) != "" })
+		p.Once = cmp.Or(conf.Device, conf.HWAddr, conf.KernelPath, conf.PCIBusID) != ""
 	}
-	return false
-}
-
-// number returns the value of a key if it is a number, or 0.
-func number(o object, key string) int {
-	var n int
-	if json.Unmarshal(o[key], &n) != nil {
-		return 0
-	}
-	return n
+	return p
 }

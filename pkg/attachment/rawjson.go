@@ -15,7 +15,7 @@ import (
 // preserved. The last one of duplicate keys is effective, as everywhere in encoding/json.
 type object = map[string]json.RawMessage
 
-// pluginKeys are the keys of a plugin's configuration that nadra reads or writes by one spelling.
+// pluginKeys are the keys of a plugin's configuration that nadra writes by one spelling.
 var pluginKeys = []string{"args", "device", "deviceID", "hwaddr", "kernelpath", "linkInContainer", "mac", "master", "mode", "pciBusID", "vlan"}
 
 // spelled decodes a JSON object, with its keys of known in that spelling, because plugins read a key in whatever
@@ -54,15 +54,6 @@ func folded(key string) string {
 		}
 		return next
 	}, key)
-}
-
-// text returns the value of a key if it is a string, or "".
-func text(o object, key string) string {
-	var s string
-	if json.Unmarshal(o[key], &s) != nil {
-		return ""
-	}
-	return s
 }
 
 // mustJSON encodes a value whose encoding cannot fail.

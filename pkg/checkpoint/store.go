@@ -246,17 +246,18 @@ func (s *Store) All() []Record {
 	return inAttachOrder(out)
 }
 
-// AnyOf reports whether match returns true for a claim with records, and the pod of these. It copies no record:
-// hooks call it. match must not call methods of the store.
-func (s *Store) AnyOf(match func(attachment.ClaimRef, attachment.PodRef) bool) bool {
+// Each yields all records in no order. It copies no record: every pod asks for a few of all. Records never change, so
+// that the loop may keep one. It must not change one, call methods of the store, or take a lock of somebody who does.
+func (s *Store) Each(yield func(*Record) bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	for _, records := range s.claims {
-		if match(records[0].Claim, records[0].Pod) {
-			return true
+		for i := range records {
+			if !yield(&records[i]) {
+				return
+			}
 		}
 	}
-	return false
 }
 
 func inAttachOrder(out []Record) []Record {

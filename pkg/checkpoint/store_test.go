@@ -410,6 +410,32 @@ func indent(t *testing.T, raw []byte) string {
 	return string(out)
 }
 
+// TestEach checks that a loop gets each record once, and may end early.
+func TestEach(t *testing.T) {
+	s, _, err := checkpoint.Open(t.TempDir(), "boot-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, claim := range []string{"a", "b"} {
+		if err := s.Put([]attachment.Prepared{prepared(claim, "web", "net1", 0), prepared(claim, "web", "net2", 1)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := map[checkpoint.Key]bool{}
+	for r := range s.Each {
+		got[r.Key()] = true
+	}
+	if len(got) != 4 {
+		t.Errorf("records %v", got)
+	}
+	for range s.Each {
+		break
+	}
+	if err := s.DeleteClaim("a-uid", "web-uid"); err != nil || len(s.All()) != 2 { // the store is not locked
+		t.Error(err)
+	}
+}
+
 func BenchmarkWrite(b *testing.B) {
 	s, _, err := checkpoint.Open(b.TempDir(), "boot-1")
 	if err != nil {

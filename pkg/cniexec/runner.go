@@ -147,7 +147,7 @@ func (r *Runner) add(ctx context.Context, s attachment.Sandbox, a attachment.Att
 	if err != nil {
 		return Added{}, fmt.Errorf("converting the result of version %s: %w", res.Version(), err)
 	}
-	return Added{Result: out, Allocated: allocated, Plugins: r.used(a.Conflist)}, nil
+	return Added{Result: out, Allocated: allocated, Plugins: r.used(list)}, nil
 }
 
 // Del runs the chain in reverse with DEL. It may be repeated, also for an attachment whose

@@ -1,17 +1,15 @@
 package cniexec
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/containernetworking/cni/libcni"
 	securejoin "github.com/cyphar/filepath-securejoin"
 	"golang.org/x/sys/unix"
-
-	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
 // digested is a file of a plugin as it was when its digest was computed.
@@ -52,11 +50,11 @@ func (r *Runner) digestOf(path string) (string, error) {
 	return digest, err
 }
 
-// used returns the files of a configuration's plugins and of their IPAM plugins, as PATH@sha256:DIGEST with the file's
+// used returns the files of a chain's plugins and of their IPAM plugins, as PATH@sha256:DIGEST with the file's
 // own path in the host. It leaves out a file that it cannot read: the attachment is no worse.
-func (r *Runner) used(conflist json.RawMessage) (out []string) {
-	for _, p := range attachment.PluginsOf(conflist) {
-		for _, name := range []string{p.Type, p.IPAM.Type} {
+func (r *Runner) used(list *libcni.NetworkConfigList) (out []string) {
+	for _, p := range list.Plugins {
+		for _, name := range []string{p.Network.Type, p.Network.IPAM.Type} {
 			found, err := r.exec.FindInPath(name, r.dirs)
 			if err != nil {
 				continue

@@ -164,7 +164,10 @@ func (c *checker) countLost() (n int) {
 // on it is gone, too.
 func (c *checker) linkGone(name string) {
 	quoted := []byte(strconv.Quote(name))
-	if slices.ContainsFunc(c.store.All(), func(r checkpoint.Record) bool { return bytes.Contains(r.Attachment.Conflist, quoted) }) {
-		c.sweeps.Set()
+	for r := range c.store.Each {
+		if bytes.Contains(r.Attachment.Conflist, quoted) {
+			c.sweeps.Set()
+			return
+		}
 	}
 }

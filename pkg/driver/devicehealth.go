@@ -36,7 +36,7 @@ func (p *plugin) watchHealth(ctx context.Context, reports chan<- kubeletplugin.D
 	var last time.Time
 	for {
 		now := time.Now()
-		if devices := healthOf(p.store.All(), p.facts(now)); now.Sub(last) >= healthAgain || !slices.Equal(devices, reported) {
+		if devices := healthOf(p.claimed(), p.facts(now)); now.Sub(last) >= healthAgain || !slices.Equal(devices, reported) {
 			select {
 			case reports <- kubeletplugin.DeviceHealthReport{Devices: dated(devices, now)}:
 			case <-ctx.Done():
@@ -51,6 +51,24 @@ func (p *plugin) watchHealth(ctx context.Context, reports chan<- kubeletplugin.D
 			return nil
 		}
 	}
+}
+
+// claimed returns the records that decide the health of the devices that claims have: of a shared device, which the
+// kubelet asks about once for all of its pods, one for each network.
+func (p *plugin) claimed() (out []checkpoint.Record) {
+	type shared struct {
+		pool, device string
+		network      attachment.NetworkRef
+	}
+	seen := map[shared]bool{}
+	for r := range p.store.Each {
+		s := shared{r.Pool, r.Device, r.Attachment.Network}
+		if !r.Unclaimed() && (r.ShareID == "" || !seen[s]) {
+			seen[s] = true
+			out = append(out, *r)
+		}
+	}
+	return out
 }
 
 // facts returns what decides the health now.
@@ -90,25 +108,13 @@ type healthFacts struct {
 	runtimeLost string
 }
 
-// healthOf returns the health of the devices that claims have, sorted, each device once. The
-// kubelet asks for no others.
+// healthOf returns the health of the devices of records, sorted, each device once.
 func healthOf(records []checkpoint.Record, f healthFacts) []kubeletplugin.DeviceHealth {
 	type key struct{ pool, device string }
-	type inUse struct {
-		key
-		network attachment.NetworkRef
-	}
-	seen := map[inUse]bool{}
 	of := map[key][]finding{}
 	for _, r := range records {
-		if r.Unclaimed() {
-			continue
-		}
 		k := key{r.Pool, r.Device}
-		if u := (inUse{k, r.Attachment.Network}); !seen[u] {
-			seen[u] = true
-			of[k] = append(of[k], f.of(r))
-		}
+		of[k] = append(of[k], f.of(r))
 	}
 	var out []kubeletplugin.DeviceHealth
 	for k, findings := range of {

@@ -150,6 +150,34 @@ func TestHealthOfANetworkAmongOthers(t *testing.T) {
 	}
 }
 
+// TestRecordsOfDevices checks which records decide what is reported: one of each network of a shared device, all of other
+// devices, and none without a claim.
+func TestRecordsOfDevices(t *testing.T) {
+	d := newDriver(t)
+	put := func(uid, device, share, network string) {
+		r := healthRecord(func(r *checkpoint.Record) {
+			r.Claim.UID, r.Pod.UID, r.Device, r.ShareID, r.Attachment.Network.Name = uid, uid+"-pod", device, share, network
+		})
+		if err := d.store.Put([]attachment.Prepared{r.Prepared}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("a", "shared", "1", "blue")
+	put("b", "shared", "2", "blue")
+	put("c", "shared", "3", "red")
+	put("d", "own", "", "blue")
+	put("e", "own", "", "blue")
+	without := healthRecord(func(r *checkpoint.Record) { r.Claim, r.Pod.UID = attachment.ClaimRef{}, "f" })
+	if err := d.store.PutUnclaimed([]attachment.Prepared{without.Prepared}, attachment.Sandbox{ID: "sandbox-1"}); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]int{}
+	for _, r := range d.plugin.claimed() {
+		got[r.Device+" "+r.Attachment.Network.Name]++
+	}
+	drivertest.Same(t, "records", map[string]int{"shared blue": 1, "shared red": 1, "own blue": 2}, got)
+}
+
 // TestRuntimeLost checks that a restart of the runtime does not change the pods' status.
 func TestRuntimeLost(t *testing.T) {
 	begun := time.Unix(1000, 0)

@@ -1,7 +1,9 @@
 package driver
 
 import (
+	"cmp"
 	"context"
+	"iter"
 	"slices"
 	"time"
 
@@ -33,44 +35,37 @@ func shareOf(d attachment.OtherDriverDevice) share {
 	return share{d.Driver, d.Pool, d.Device, d.ShareID}
 }
 
-// sharesOf returns what a record's claim has: its device of nadra's, and the one of another driver on which the
-// network runs, or that it has by its pool. Networks that share such a device with others hold it, too: until their
-// DEL has succeeded, the interface of a pod that should be gone may still send on it.
-func sharesOf(r checkpoint.Record) []share {
-	out := []share{{v1alpha1.DriverName, r.Pool, r.Device, r.ShareID}}
-	for _, d := range []*attachment.OtherDriverDevice{r.Attachment.On, r.OfPool} {
-		if d != nil {
-			out = append(out, shareOf(*d))
-		}
-	}
-	return out
+// uses reports whether the network of a record runs on a share of another driver's device, or has it by its pool.
+// Networks that share such a device with others hold it, too: until their DEL has succeeded, the interface of a pod
+// that should be gone may still send on it.
+func uses(r *checkpoint.Record, s share) bool {
+	on := r.Attachment.On
+	return on != nil && shareOf(*on) == s || r.OfPool != nil && shareOf(*r.OfPool) == s
 }
 
-// holders has the records that have shares, and the pending DELs among them.
-type holders struct {
-	records map[share]checkpoint.Record
-	pending map[share]checkpoint.PendingDEL
+// has reports whether a record's claim has a share: of its device of nadra's, or one that its network uses.
+func has(r *checkpoint.Record, s share) bool {
+	return s == share{v1alpha1.DriverName, r.Pool, r.Device, r.ShareID} || uses(r, s)
 }
 
-// holdersOf returns what holds shares, for pods with these claims. A pending DEL holds a copy of a shared device against
-// its own claim only: the DEL of a tenant may never succeed, and others get the copy meanwhile.
-func holdersOf(records []checkpoint.Record, dels []checkpoint.PendingDEL, claims ...*resourceapi.ResourceClaim) holders {
-	h := holders{map[share]checkpoint.Record{}, map[share]checkpoint.PendingDEL{}}
-	for _, r := range records {
-		for _, s := range sharesOf(r) {
-			h.records[s] = r
+// holderOf returns the record that has a share, or nil, and its pending DEL if there is one, for pods with these claims. A
+// pending DEL holds a copy of a shared device against its own claim only: the DEL of a tenant may never succeed, and
+// others get the copy meanwhile.
+func holderOf(s share, records iter.Seq[*checkpoint.Record], dels []checkpoint.PendingDEL, claims ...*resourceapi.ResourceClaim) (holder *checkpoint.Record, pending *checkpoint.PendingDEL) {
+	for r := range records {
+		if has(r, s) && (holder == nil || cmp.Or(cmp.Compare(holder.Pod.UID, r.Pod.UID), cmp.Compare(holder.Index, r.Index)) < 0) { // always the same one
+			holder = r
 		}
 	}
-	for _, d := range dels {
-		shares, own := sharesOf(d.Record), func(c *resourceapi.ResourceClaim) bool { return string(c.UID) == d.Record.Claim.UID }
-		if copied := d.Record.Hardware == nil || d.Record.Hardware.ID == ""; copied && !slices.ContainsFunc(claims, own) {
-			shares = shares[1:]
-		}
-		for _, s := range shares {
-			h.records[s], h.pending[s] = d.Record, d
+	for i := range dels {
+		r := &dels[i].Record
+		copied := r.Hardware == nil || r.Hardware.ID == ""
+		own := slices.ContainsFunc(claims, func(c *resourceapi.ResourceClaim) bool { return string(c.UID) == r.Claim.UID })
+		if uses(r, s) || has(r, s) && (own || !copied) {
+			holder, pending = r, &dels[i]
 		}
 	}
-	return h
+	return holder, pending
 }
 
 // heldError means that a share is not free.
@@ -82,10 +77,9 @@ type heldError struct {
 // Unwrap returns the reason.
 func (e *heldError) Unwrap() error { return e.error }
 
-// error returns why a share is not free, which a record has.
-func (h holders) error(s share) *heldError {
-	holder := h.records[s]
-	if del, is := h.pending[s]; is {
+// heldBy returns why a share is not free, which a record has.
+func heldBy(s share, holder *checkpoint.Record, del *checkpoint.PendingDEL) *heldError {
+	if del != nil {
 		return &heldError{s, reason.Errorf(reason.DeviceInUse, "device %q of pool %q (driver %s) is still in use on this node: the DEL of network %s for pod %s is pending since %s, and is retried: %s",
 			s.device, s.pool, s.driver, holder.Attachment.Network, holder.Pod, timestamp(del.Since), del.Cause)}
 	}
@@ -95,22 +89,23 @@ func (h holders) error(s share) *heldError {
 
 // inUse returns an error if another claim still has a device of these claims. The scheduler
 // allocates each device once, but after a forced deletion, or while a DEL is pending, sooner than the node is done.
-func inUse(claims []*resourceapi.ResourceClaim, records []checkpoint.Record, dels []checkpoint.PendingDEL) error {
-	held := holdersOf(records, dels, claims...)
+func inUse(claims []*resourceapi.ResourceClaim, records iter.Seq[*checkpoint.Record], dels []checkpoint.PendingDEL) error {
 	for _, claim := range claims {
 		if claim.Status.Allocation == nil {
 			continue // the planner refuses it
 		}
 		for _, r := range claim.Status.Allocation.Devices.Results {
 			s := share{r.Driver, r.Pool, r.Device, string(ptr.Deref(r.ShareID, ""))}
-			holder, found := held.records[s]
+			holder, pending := holderOf(s, records, dels, claims...)
+			if holder == nil || ptr.Deref(r.AdminAccess, false) {
+				continue
+			}
 			// A device that a network has by its pool is in another claim of its pod.
 			ours := holder.Claim.UID == string(claim.UID) ||
 				holder.OfPool != nil && shareOf(*holder.OfPool) == s && holder.OfPool.Claim == claim.Name && holder.Pod.Namespace == claim.Namespace
-			if !found || ptr.Deref(r.AdminAccess, false) || ours && (reservedFor(claim, holder.Pod) || !holder.NeedsDEL()) {
-				continue
+			if !ours || !reservedFor(claim, holder.Pod) && holder.NeedsDEL() {
+				return heldBy(s, holder, pending)
 			}
-			return held.error(s)
 		}
 	}
 	return nil
@@ -120,16 +115,18 @@ func inUse(claims []*resourceapi.ResourceClaim, records []checkpoint.Record, del
 func hasOfPool(p attachment.Prepared) bool { return p.OfPool != nil }
 
 // poolDeviceInUse returns an error if another pod still has such a device.
-func poolDeviceInUse(prepared []attachment.Prepared, records []checkpoint.Record, dels []checkpoint.PendingDEL) *heldError {
-	held := holdersOf(records, dels)
+func poolDeviceInUse(prepared []attachment.Prepared, records iter.Seq[*checkpoint.Record], dels []checkpoint.PendingDEL) *heldError {
 	for _, p := range prepared {
 		if !hasOfPool(p) {
 			continue
 		}
-		holder, found := held.records[shareOf(*p.OfPool)]
-		passed := holder.Claim.UID == p.Claim.UID && !holder.NeedsDEL() // with its claim, from another pod
-		if found && holder.Pod.UID != p.Pod.UID && !passed {
-			return held.error(shareOf(*p.OfPool))
+		s := shareOf(*p.OfPool)
+		holder, pending := holderOf(s, records, dels)
+		if holder == nil || holder.Pod.UID == p.Pod.UID {
+			continue
+		}
+		if passed := holder.Claim.UID == p.Claim.UID && !holder.NeedsDEL(); !passed { // with its claim, from another pod
+			return heldBy(s, holder, pending)
 		}
 	}
 	return nil
@@ -151,7 +148,7 @@ func (p *preparer) waitForDevices(ctx context.Context, claims []*resourceapi.Res
 				return err
 			}
 		}
-		return inUse(claims, p.store.All(), p.store.PendingDELs())
+		return inUse(claims, p.store.Each, p.store.PendingDELs())
 	}
 	err := check()
 	if err == nil {
@@ -159,7 +156,7 @@ func (p *preparer) waitForDevices(ctx context.Context, claims []*resourceapi.Res
 	}
 	p.sweeps.Set() // a sandbox that is gone may still have it
 	p.attacher.PendingDELs.Hasten(func(r checkpoint.Record) bool {
-		return inUse(claims, []checkpoint.Record{r}, nil) != nil
+		return inUse(claims, func(yield func(*checkpoint.Record) bool) { yield(&r) }, nil) != nil
 	})
 	_ = wait.PollUntilContextTimeout(ctx, inUsePoll, inUseWait, false, func(context.Context) (bool, error) {
 		err = check()

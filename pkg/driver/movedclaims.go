@@ -40,23 +40,23 @@ func (p *preparer) hasMoved(s liveSandbox, gated []string) (bool, error) {
 	if known != nil && known.references.allOf(isOwn) {
 		return false, nil // as usual, and the node's other records are not looked through
 	}
-	found := p.store.AnyOf(func(claim attachment.ClaimRef, of attachment.PodRef) bool {
-		if of.UID == pod.UID || claim.Namespace != pod.Namespace {
-			return false
+	for r := range p.store.Each {
+		switch {
+		case r.Pod.UID == pod.UID, r.Claim.Namespace != pod.Namespace:
+		case known == nil && p.watch.ends(r.Pod):
+			return false, reason.Errorf(reason.PodNotRead, "pod %s: reading which claims it refers to: the driver's watch has not seen it yet", pod)
+		case known != nil && known.references.names(r.Claim) && !isOwn(r.Claim.Name):
+			return true, nil
 		}
-		return known == nil && p.watch.ends(of) || known != nil && known.references.names(claim) && !isOwn(claim.Name)
-	})
-	if found && known == nil {
-		return false, reason.Errorf(reason.PodNotRead, "pod %s: reading which claims it refers to: the driver's watch has not seen it yet", pod)
 	}
-	return found, nil
+	return false, nil
 }
 
 // withRecorded adds to claims of a pod the others to which it refers and that are recorded, for whichever pod,
 // and returns all in the order of the pod's spec.
 func (p *preparer) withRecorded(ctx context.Context, pod attachment.PodRef, have []*resourceapi.ResourceClaim) ([]*resourceapi.ResourceClaim, error) {
 	refs := map[attachment.ClaimRef]bool{}
-	for _, r := range p.store.All() {
+	for r := range p.store.Each {
 		known := slices.ContainsFunc(have, func(c *resourceapi.ResourceClaim) bool { return string(c.UID) == r.Claim.UID })
 		if !r.Unclaimed() && !known && r.Claim.Namespace == pod.Namespace {
 			refs[r.Claim] = true

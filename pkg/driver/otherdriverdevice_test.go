@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"testing"
@@ -297,7 +298,7 @@ func TestOthersDevicesInUse(t *testing.T) {
 			if tt.pending {
 				records, dels = nil, []checkpoint.PendingDEL{{Record: tt.record, Cause: "the card does not answer"}}
 			}
-			err := inUse([]*resourceapi.ResourceClaim{next}, records, dels)
+			err := inUse([]*resourceapi.ResourceClaim{next}, each(records...), dels)
 			if !tt.held {
 				if err != nil {
 					t.Error(err)
@@ -307,6 +308,28 @@ func TestOthersDevicesInUse(t *testing.T) {
 			drivertest.WantReason(t, err, reason.DeviceInUse, "dev-7", drivertest.OtherDriver, "pod")
 			drivertest.Same(t, "pending", tt.pending, strings.Contains(err.Error(), "the card does not answer"))
 		})
+	}
+}
+
+// TestHolderOfADevice checks that of several records of a device, in whatever order, the same one decides, and a pending
+// DEL before all.
+func TestHolderOfADevice(t *testing.T) {
+	s := share{drivertest.OtherDriver, "node-1", "dev-7", ""}
+	on := func(pod string, index int) checkpoint.Record {
+		other := attachment.OtherDriverDevice{Driver: s.driver, Pool: s.pool, Device: s.device}
+		return checkpoint.Record{Prepared: attachment.Prepared{Pod: attachment.PodRef{UID: pod}, Index: index, Attachment: attachment.Attachment{On: &other}}}
+	}
+	records := []checkpoint.Record{on("a", 2), on("b", 0), on("b", 1), {Prepared: attachment.Prepared{Pod: attachment.PodRef{UID: "c"}}}}
+	for range records {
+		records = append(records[1:], records[0])
+		holder, pending := holderOf(s, each(records...), nil)
+		if holder == nil || holder.Pod.UID != "b" || holder.Index != 1 || pending != nil {
+			t.Errorf("holder %+v, pending DEL %+v", holder, pending)
+		}
+	}
+	holder, pending := holderOf(s, each(records...), []checkpoint.PendingDEL{{Record: on("a", 0)}})
+	if holder.Pod.UID != "a" || pending == nil {
+		t.Errorf("with a pending DEL: holder %+v, pending DEL %+v", holder, pending)
 	}
 }
 
@@ -328,12 +351,12 @@ func TestPendingDELHoldsNoCopy(t *testing.T) {
 				Claim: attachment.ClaimRef{Namespace: "default", Name: "a", UID: "a-uid"}, Pod: drivertest.Web, Request: "req0", Pool: "node-1/networks", Device: "node-0-0", Hardware: tt.hardware,
 			}}
 			claims := []*resourceapi.ResourceClaim{next}
-			pending := inUse(claims, nil, []checkpoint.PendingDEL{{Record: r, Cause: "ips is no list"}})
+			pending := inUse(claims, each(), []checkpoint.PendingDEL{{Record: r, Cause: "ips is no list"}})
 			drivertest.Same(t, "held by a pending DEL", tt.held, reason.Of(pending) == reason.DeviceInUse)
-			drivertest.Same(t, "held by a claim", true, reason.Of(inUse(claims, []checkpoint.Record{r}, nil)) == reason.DeviceInUse)
+			drivertest.Same(t, "held by a claim", true, reason.Of(inUse(claims, each(r), nil)) == reason.DeviceInUse)
 			r.Claim = attachment.ClaimRef{Namespace: "default", Name: "b", UID: string(next.UID)}
 			r.Pod.UID = "before"
-			drivertest.Same(t, "held by the pending DEL of the pod before, of the same claim", true, reason.Of(inUse(claims, nil, []checkpoint.PendingDEL{{Record: r}})) == reason.DeviceInUse)
+			drivertest.Same(t, "held by the pending DEL of the pod before, of the same claim", true, reason.Of(inUse(claims, each(), []checkpoint.PendingDEL{{Record: r}})) == reason.DeviceInUse)
 		})
 	}
 }
@@ -376,7 +399,7 @@ func TestDeviceOfPoolIsHeld(t *testing.T) {
 		if err := prepare(t, d, claimed)["d-uid"].Err; reason.Of(err) != reason.DeviceInUse {
 			t.Errorf("%s, by the pool: %v", what, err)
 		}
-		if err := inUse([]*resourceapi.ResourceClaim{from}, d.store.All(), d.store.PendingDELs()); reason.Of(err) != reason.DeviceInUse {
+		if err := inUse([]*resourceapi.ResourceClaim{from}, d.store.Each, d.store.PendingDELs()); reason.Of(err) != reason.DeviceInUse {
 			t.Errorf("%s, by deviceFrom: %v", what, err)
 		}
 	}
@@ -489,5 +512,16 @@ func TestDeviceInfoOfAnotherDriver(t *testing.T) {
 			}
 			drivertest.Same(t, "device-info", tt.want, string(d.store.ForClaim("c-uid")[0].DeviceInfo))
 		})
+	}
+}
+
+// each yields records as the store does.
+func each(records ...checkpoint.Record) iter.Seq[*checkpoint.Record] {
+	return func(yield func(*checkpoint.Record) bool) {
+		for i := range records {
+			if !yield(&records[i]) {
+				return
+			}
+		}
 	}
 }

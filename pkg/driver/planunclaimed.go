@@ -3,6 +3,7 @@ package driver
 import (
 	"context"
 	"encoding/json"
+	"iter"
 	"slices"
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
@@ -61,22 +62,30 @@ func (p *planner) pluginDevicesFor(ctx context.Context, pod attachment.PodRef, n
 // deviceHeld returns an error if a device of the plan belongs to another pod on this node, and one of the two is
 // without a claim: a device plugin may have given it away while nadra's devices include it, too. A device that only
 // the author of the other pod names is not held: otherwise any pod could keep it from all others.
-func deviceHeld(plan []attachment.Prepared, records []checkpoint.Record, dels []checkpoint.PendingDEL) error {
-	for _, d := range dels {
-		records = append(records, d.Record)
-	}
+func deviceHeld(plan []attachment.Prepared, records iter.Seq[*checkpoint.Record], dels []checkpoint.PendingDEL) error {
 	for _, p := range plan {
 		id := deviceOfPlan(p)
 		if id == "" || p.ShareID != "" || p.Unclaimed() && p.Attachment.ResourceName == "" {
 			continue
 		}
-		at := slices.IndexFunc(records, func(r checkpoint.Record) bool {
+		holds := func(r *checkpoint.Record) bool {
 			named := r.Hardware == nil && r.Attachment.On == nil && r.Attachment.ResourceName == ""
 			return r.Pod.UID != p.Pod.UID && !named && (p.Unclaimed() || r.Unclaimed()) && deviceOfPlan(r.Prepared) == id
-		})
-		if at >= 0 {
+		}
+		var holder *checkpoint.Record
+		for r := range records {
+			if holds(r) {
+				holder = r
+			}
+		}
+		for _, d := range dels {
+			if holds(&d.Record) {
+				holder = &d.Record
+			}
+		}
+		if holder != nil {
 			return reason.Errorf(reason.DeviceInUse, "device %s of pod %s is still in use on this node by pod %s: "+
-				"it is free when that pod is gone; let only one of nadra and the device plugin serve the device", id, p.Pod, records[at].Pod)
+				"it is free when that pod is gone; let only one of nadra and the device plugin serve the device", id, p.Pod, holder.Pod)
 		}
 	}
 	return nil

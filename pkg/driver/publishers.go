@@ -89,7 +89,7 @@ func keepCounters(m *metrics.Node, store *checkpoint.Store) func(*publish.View) 
 
 // hasRecord reports whether there is a record of a network.
 func hasRecord(store *checkpoint.Store, ref attachment.NetworkRef) bool {
-	for _, r := range store.All() {
+	for r := range store.Each {
 		if r.Attachment.Network == ref && !r.DeviceOnly {
 			return true
 		}

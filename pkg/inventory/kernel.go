@@ -43,7 +43,7 @@ func HostKernel() Kernel {
 
 // hostLinks lists the host's interfaces by name.
 func hostLinks() (map[string]Link, error) {
-	links, err := Whole(func() ([]netlink.Link, error) { return LinkList(nil) })
+	links, err := LinkList(nil)
 	if err != nil {
 		return nil, fmt.Errorf("listing network interfaces: %w", err)
 	}
@@ -89,7 +89,7 @@ func LinkList(sockets map[int]*nl.SocketHandle) ([]netlink.Link, error) {
 	request.Sockets = sockets
 	request.AddData(nl.NewIfInfomsg(unix.AF_UNSPEC))
 	request.AddData(nl.NewRtAttr(unix.IFLA_EXT_MASK, nl.Uint32Attr(skipStatistics)))
-	messages, err := request.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWLINK)
+	messages, err := Whole(func() ([][]byte, error) { return request.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWLINK) })
 	if err != nil {
 		return nil, err
 	}

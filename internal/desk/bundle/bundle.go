@@ -8,6 +8,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/nadra-dev/nadra/internal/kube"
 )
 
 // Folder is the folder of the archive's files.
@@ -101,7 +103,7 @@ func (b *Bundle) addObjects(name, what string, objects []map[string]any) error {
 
 // addTree adds a reduced tree as JSON.
 func (b *Bundle) addTree(r *reducer, name, what string, tree any) error {
-	text, err := encode(tree, "  ")
+	text, err := kube.EncodeJSON(tree, "  ")
 	if err != nil {
 		return fmt.Errorf("adding %s: %w", name, err)
 	}
@@ -137,7 +139,7 @@ func (b *Bundle) Write(w io.Writer) (*Index, error) {
 			index.Redacted[kind] += n
 		}
 	}
-	text, err := encode(index, "  ")
+	text, err := kube.EncodeJSON(index, "  ")
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/nadra-dev/nadra/internal/kube"
 )
 
 // reducer keeps what the rules allow, and counts what it leaves out.
@@ -120,7 +122,7 @@ func (r *reducer) document(text string, of *rule) string {
 	switch tree.(type) {
 	case map[string]any, []any:
 		if inner := of.fields[ifJSON]; err == nil && inner != nil {
-			if out, err := encode(r.walk(tree, inner, inner), ""); err == nil {
+			if out, err := kube.EncodeJSON(r.walk(tree, inner, inner), ""); err == nil {
 				return strings.TrimSuffix(string(out), "\n")
 			}
 		}
@@ -187,16 +189,4 @@ func size(value any) string {
 		return "null"
 	}
 	return "number"
-}
-
-// encode writes JSON, with readable < and >.
-func encode(value any, indent string) ([]byte, error) {
-	var out bytes.Buffer
-	e := json.NewEncoder(&out)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", indent)
-	if err := e.Encode(value); err != nil {
-		return nil, fmt.Errorf("writing JSON: %w", err)
-	}
-	return out.Bytes(), nil
 }

@@ -133,7 +133,7 @@ func (r Runner) inspect(ctx context.Context, c *Result) {
 	defer cancel()
 	text, err := r.Exec(ctx, c.Pod, append(slices.Clone(program), "inspect")...)
 	if err == nil {
-		c.Inspection, err = probe.DecodeInspection(text)
+		c.Inspection, err = probe.Decode[probe.Inspection](text, probe.InspectionKind)
 	}
 	if err != nil {
 		c.Err = fmt.Errorf("listing its interfaces: %w", err)
@@ -157,7 +157,7 @@ func (r Runner) ping(ctx context.Context, c *Result, targets []string) {
 		fmt.Sprintf("--count=%d", requests), "--wait="+answerWait.String())
 	text, err := r.Exec(ctx, c.Pod, append(command, targets...)...)
 	if err == nil {
-		c.Pings, err = probe.DecodePings(text)
+		c.Pings, err = probe.Decode[probe.Pings](text, probe.PingsKind)
 	}
 	if err != nil {
 		c.PingErr = fmt.Errorf("running its pings: %w", err)

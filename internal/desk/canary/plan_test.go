@@ -149,18 +149,18 @@ func TestUnreachable(t *testing.T) {
 }
 
 func TestDecode(t *testing.T) {
-	if i, err := probe.DecodeInspection([]byte(`{"apiVersion":"nadra.dev/v1alpha1","kind":"CanaryInspection","links":[{"name":"net1","up":true}]}`)); err != nil || i.Links[0].Name != "net1" {
+	if i, err := probe.Decode[probe.Inspection]([]byte(`{"apiVersion":"nadra.dev/v1alpha1","kind":"CanaryInspection","links":[{"name":"net1","up":true}]}`), probe.InspectionKind); err != nil || i.Links[0].Name != "net1" {
 		t.Errorf("inspection %+v, %v", i, err)
 	}
-	if pings, err := probe.DecodePings([]byte(`{"apiVersion":"nadra.dev/v1alpha1","kind":"CanaryPings","pings":[{"address":"10.0.0.1","sent":1}]}`)); err != nil || pings.Pings[0].Sent != 1 {
+	if pings, err := probe.Decode[probe.Pings]([]byte(`{"apiVersion":"nadra.dev/v1alpha1","kind":"CanaryPings","pings":[{"address":"10.0.0.1","sent":1}]}`), probe.PingsKind); err != nil || pings.Pings[0].Sent != 1 {
 		t.Errorf("pings %+v, %v", pings, err)
 	}
 	for text, says := range map[string]string{
-		"exec: not found": "invalid character",
-		`{"kind":"X"}`:    `kind "X"`,
+		"exec: not found":                "exec: not found",
+		`{"apiVersion":"v1","kind":"X"}`: `kind "X"`,
 		`{"apiVersion":"nadra.dev/v1alpha1","kind":"CanaryInspection","links":1}`: "cannot unmarshal",
 	} {
-		if _, err := probe.DecodeInspection([]byte(text)); err == nil || !strings.Contains(err.Error(), says) {
+		if _, err := probe.Decode[probe.Inspection]([]byte(text), probe.InspectionKind); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: error %v, want %q", text, err, says)
 		}
 	}

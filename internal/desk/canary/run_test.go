@@ -195,7 +195,7 @@ func TestRunFails(t *testing.T) {
 		}, "pods \"x\" is forbidden: violates PodSecurity"},
 		"the tool is another": {func(w *world) {
 			w.exec = func(context.Context, Pod, ...string) ([]byte, error) { return []byte("usage"), nil }
-		}, "listing its interfaces: reading the canary's output"},
+		}, "listing its interfaces: reading the report of nadra-node"},
 		"it may not be inspected": {func(w *world) {
 			w.exec = func(context.Context, Pod, ...string) ([]byte, error) { return nil, errors.New("forbidden") }
 		}, "forbidden"},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/desk/inspect"
 	"github.com/nadra-dev/nadra/internal/desk/snapshot"
+	"github.com/nadra-dev/nadra/internal/kube"
 )
 
 const snapshotHelp = `Record the networks of running pods: interfaces in their order, addresses, MACs,
@@ -66,7 +67,7 @@ func (o *snapshotOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	text, err := s.Encode()
+	text, err := kube.EncodeJSON(s, "  ")
 	if err != nil {
 		return err
 	}

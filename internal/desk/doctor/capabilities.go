@@ -177,6 +177,8 @@ type Webhook struct {
 type Published struct {
 	Slices  int `json:"slices"`
 	Devices int `json:"devices"`
+	// Unoffered are the networks that no node offers, as namespace/name, sorted.
+	Unoffered []string `json:"unoffered,omitempty"`
 }
 
 // Installation returns nadra's programs with their flags.

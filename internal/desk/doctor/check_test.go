@@ -78,9 +78,13 @@ var changes = []struct {
 	{"nadra-webhook", translate.Blocker, "nadra-system/nadra-webhook", func(c *Capabilities) { c.Webhook.Ready = 0 }},
 	{"nadra-webhook", translate.Blocker, "", func(c *Capabilities) { c.Webhook = nil }},
 	{"nadra-webhook", translate.Blocker, ": nadra-controller/pods", func(c *Capabilities) { c.Webhook.Untrusted = []string{"nadra-controller/pods.nadra.dev"} }},
-	{"nadra-devices", translate.Warning, "2 NetworkAttachmentDefinitions", func(c *Capabilities) { c.Published.Devices = 0 }},
-	{"nadra-devices", translate.Info, "none is nadra's", func(c *Capabilities) { c.own(); c.Published.Devices = 0 }},
-	{"nadra-devices", translate.Warning, "", func(c *Capabilities) { c.own("node-2"); c.Published.Devices = 0; *c = c.Of([]string{"node-1"}) }},
+	{"nadra-devices", translate.Warning, "1 of 2 networks: ran/f1", func(c *Capabilities) { c.Published.Unoffered = []string{"ran/f1"} }},
+	{"nadra-devices", translate.Info, "none is nadra's", func(c *Capabilities) { c.own(); c.Published.Unoffered = []string{"ran/f1"} }},
+	{"nadra-devices", translate.Warning, "", func(c *Capabilities) {
+		c.own("node-2")
+		c.Published.Unoffered = []string{"ran/f1"}
+		*c = c.Of([]string{"node-1"})
+	}},
 	{"waiting-pods", Unknown, "", func(c *Capabilities) { c.lose(PartClaims) }},
 	{"waiting-pods", translate.Info, "2 pods: a/x, b/y", func(c *Capabilities) { c.Waiting = []string{"a/x", "b/y"} }},
 	{"network-configurations", translate.Blocker, "ran/f1", func(c *Capabilities) { c.Networks[0].Error = "no JSON" }},

@@ -3,10 +3,11 @@
 package doctor
 
 import (
-	"encoding/json"
 	"fmt"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/nadra-dev/nadra/internal/kube"
 )
 
 // APIVersion is the version of doctor's output. Within a version, fields are added, and
@@ -23,18 +24,7 @@ const (
 // which a newer version may have.
 func ParseCapabilities(text []byte) (Capabilities, error) {
 	var c Capabilities
-	content, err := yaml.YAMLToJSON(text)
-	if err != nil {
-		return c, err
-	}
-	var head struct{ APIVersion, Kind string }
-	if err := json.Unmarshal(content, &head); err != nil {
-		return c, fmt.Errorf("the file is not the output of doctor --output-file: %w", err)
-	}
-	if head.APIVersion != APIVersion || head.Kind != capabilitiesKind {
-		return c, fmt.Errorf("the file is %q %q, not %s %s: write it with doctor --output-file", head.APIVersion, head.Kind, APIVersion, capabilitiesKind)
-	}
-	if err := json.Unmarshal(content, &c); err != nil {
+	if err := kube.ReadDocument(text, APIVersion, capabilitiesKind, "write the file with doctor --output-file", &c); err != nil {
 		return c, err
 	}
 	for i, g := range c.Gaps {

@@ -44,7 +44,8 @@ type reader struct {
 	Cluster
 	caps Capabilities
 	// groups are the names of the API groups.
-	groups []string
+	groups   []string
+	networks []*nadv1.NetworkAttachmentDefinition
 	// installed has nadra's programs, as far as they were read.
 	installed installation.Settings
 }
@@ -215,7 +216,7 @@ func FeatureGates(metrics string) map[string]bool {
 func (r *reader) readNetworks(ctx context.Context) {
 	client := r.NADs.K8sCniCncfIoV1().NetworkAttachmentDefinitions("")
 	each(ctx, r, PartNetworks, "network-attachment-definitions.k8s.cni.cncf.io", kube.All, client.List, func(nad *nadv1.NetworkAttachmentDefinition) {
-		r.caps.Networks = append(r.caps.Networks, networkOf(nad))
+		r.networks, r.caps.Networks = append(r.networks, nad), append(r.caps.Networks, networkOf(nad))
 	})
 	slices.SortFunc(r.caps.Networks, func(a, b Network) int { return strings.Compare(a.String(), b.String()) })
 }

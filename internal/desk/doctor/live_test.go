@@ -166,6 +166,8 @@ func TestRead(t *testing.T) {
 	controller := &appsv1.Deployment{ObjectMeta: meta("nadra-system", "nadra-controller"), Status: appsv1.DeploymentStatus{ReadyReplicas: 1}}
 	controller.Spec.Replicas = ptr.To[int32](2)
 	controller.Spec.Template.Spec.Containers = []corev1.Container{{Name: "nadra-controller"}}
+	lists := map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{}
+	attachment.NetworkIDOf(attachment.NetworkRef{Namespace: "shop", Name: "lan"}).AddTo(lists)
 	c, _ := world(append(thick(),
 		node("node-2"), node("node-1"), static, driver, driverPod("a", "node-1", true), driverPod("b", "node-2", false), controller,
 		pending("web", "lan"), pending("empty", "[ ]"), pending("of-the-host", "lan", func(p *corev1.Pod) { p.Spec.HostNetwork = true }),
@@ -178,7 +180,9 @@ func TestRead(t *testing.T) {
 		&appsv1.Deployment{ObjectMeta: meta("openshift-machine-api", "cluster-autoscaler-operator")},
 		&corev1.ConfigMap{ObjectMeta: meta("kube-system", "cluster-autoscaler-status")},
 		webhookOf("nadra-webhook"), endpoints("nadra-webhook", "10.0.0.1", true), endpoints("nadra-webhook", "10.0.0.2", false), endpoints("other", "10.0.0.3", true),
-		&resourceapi.ResourceSlice{ObjectMeta: meta("", "one"), Spec: resourceapi.ResourceSliceSpec{Driver: "net.nadra.dev", Devices: make([]resourceapi.Device, 3)}},
+		&resourceapi.ResourceSlice{ObjectMeta: meta("", "one"), Spec: resourceapi.ResourceSliceSpec{
+			Driver: "net.nadra.dev", NodeName: ptr.To("node-1"), Devices: []resourceapi.Device{{Attributes: lists}, {}, {}},
+		}},
 		daemonSet("kube-system", "multus-networkpolicy", corev1.Container{Image: "multi-networkpolicy"}),
 	)...)
 	for _, n := range []*nadv1.NetworkAttachmentDefinition{
@@ -220,7 +224,7 @@ func TestRead(t *testing.T) {
 		Nadra:      &Nadra{Namespace: "nadra", DaemonSet: "nadra-node", Image: "nadra-node:dev", Args: []string{"--host-root=/host"}, Ready: 1, Desired: 2, ReadyNodes: []string{"node-1"}},
 		Controller: &Controller{Namespace: "nadra-system", Deployment: "nadra-controller", Ready: 1, Desired: 2},
 		Webhook:    &Webhook{Configuration: "nadra-controller", Namespace: "nadra-system", Service: "nadra-webhook", Ready: 1, Untrusted: []string{"nadra-controller/untrusted"}},
-		Published:  &Published{Slices: 1, Devices: 3},
+		Published:  &Published{Slices: 1, Devices: 3, Unoffered: []string{"ran/bad", "shop/file"}},
 		Waiting:    []string{"shop/by-claim", "shop/by-template", "shop/web"},
 		Components: []Component{
 			{Name: "cluster-autoscaler", Kind: Autoscaler, Where: "ConfigMap kube-system/cluster-autoscaler-status"},

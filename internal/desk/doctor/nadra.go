@@ -131,17 +131,18 @@ func nadraWebhook(c *Capabilities) result {
 	return fine("Service %s/%s has %s", w.Namespace, w.Service, count(w.Ready, "ready endpoint"))
 }
 
-// nadraDevices reports how many devices the nodes offer.
+// nadraDevices reports how many devices the nodes offer, and the networks that no node offers.
 func nadraDevices(c *Capabilities) result {
 	p := c.Published
 	switch {
 	case p == nil, c.Nadra == nil && p.Slices == 0:
 		return nothing
-	case p.Devices > 0 || c.Nadra == nil || c.Nadra.Ready == 0 || len(c.Networks) == 0:
+	case c.Nadra == nil || c.Nadra.Ready == 0 || len(p.Unoffered) == 0:
 	case c.noneOwned():
 		return found(info, labelNodes, "no node offers a network yet, because none is nadra's by its label")
 	default:
-		return found(warning, "Find the reason of each network: kubectl nadra get networks -A -o wide.", "no node offers a network, of %s", count(len(c.Networks), "NetworkAttachmentDefinition"))
+		return found(warning, "Find the reason of each network: kubectl nadra get networks -A -o wide.",
+			"no node offers %d of %s: %s", len(p.Unoffered), count(len(c.Networks), "network"), list(p.Unoffered))
 	}
 	return fine("%s in %s", count(p.Devices, "device"), count(p.Slices, "ResourceSlice"))
 }

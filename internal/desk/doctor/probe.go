@@ -62,5 +62,5 @@ func (p Probe) node(ctx context.Context, node string, nadra *Nadra) (*probe.Repo
 	if err != nil {
 		return nil, err
 	}
-	return probe.Decode(log)
+	return probe.Decode[probe.Report](log, probe.Kind)
 }

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/nadra-dev/nadra/internal/desk/inspect"
 	"github.com/nadra-dev/nadra/internal/installation"
 	"github.com/nadra-dev/nadra/internal/kube"
 )
@@ -51,13 +52,22 @@ func (r *reader) readWebhook(ctx context.Context) {
 	}
 }
 
-// readSlices counts the devices of nadra's ResourceSlices.
+// readSlices counts the devices of nadra's ResourceSlices, and finds the networks that none of them lists.
 func (r *reader) readSlices(ctx context.Context) {
-	out := &Published{}
-	if each(ctx, r, PartSlices, "resourceslices.resource.k8s.io", kube.OwnSlices, r.Kube.ResourceV1().ResourceSlices().List, func(s *resourceapi.ResourceSlice) {
-		out.Slices++
+	out, in := &Published{}, inspect.Input{Networks: r.networks}
+	if !each(ctx, r, PartSlices, "resourceslices.resource.k8s.io", kube.OwnSlices, r.Kube.ResourceV1().ResourceSlices().List, func(s *resourceapi.ResourceSlice) {
+		in.Slices = append(in.Slices, s)
 		out.Devices += len(s.Spec.Devices)
-	}) { // without the API there are none, as the check dra-api says
-		r.caps.Published = out
+	}) {
+		return // without the API there are none, as the check dra-api says
+	}
+	out.Slices, r.caps.Published = len(in.Slices), out
+	if r.failed(PartSlices, "", inspect.ReadProfiles(ctx, r.Kube, &in), "the right to list nodes") {
+		return
+	}
+	for _, n := range inspect.OfferedNetworks(in) {
+		if len(n.Nodes) == 0 {
+			out.Unoffered = append(out.Unoffered, n.Namespace+"/"+n.Name)
+		}
 	}
 }

@@ -23,7 +23,7 @@ var rules = []rule{
 	},
 	{
 		code: "NADRA-204", name: "nadra-devices", worst: warning, needs: []string{PartSlices}, cluster: nadraDevices,
-		why: "The scheduler allocates the devices of ResourceSlices. Without any, pods with networks stay pending.",
+		why: "The scheduler allocates the devices of ResourceSlices. A pod whose network no node offers stays pending.",
 	},
 	{
 		code: "NADRA-205", name: "waiting-pods", worst: info, needs: []string{PartPods}, cluster: waitingPods,

@@ -6,8 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"sigs.k8s.io/yaml"
-
+	"github.com/nadra-dev/nadra/internal/kube"
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
@@ -66,27 +65,12 @@ const baselineRemedy = "write one with: kubectl nadra scan -o json"
 // ReadBaseline parses an earlier report, in JSON or YAML. It ignores unknown fields, which a
 // later nadra may have.
 func ReadBaseline(data []byte) (*Report, error) {
-	var head struct {
-		APIVersion string `json:"apiVersion"`
-		Kind       string `json:"kind"`
-	}
-	if err := yaml.Unmarshal(data, &head); err != nil {
-		return nil, fmt.Errorf("reading the baseline: neither JSON nor YAML (%s): %w", baselineRemedy, err)
-	}
-	switch {
-	case head.Kind == "":
-		return nil, fmt.Errorf("reading the baseline: it has no kind, so it is not a %s; %s", Kind, baselineRemedy)
-	case head.Kind != Kind:
-		return nil, fmt.Errorf("reading the baseline: its kind is %q, not %s; %s", head.Kind, Kind, baselineRemedy)
-	case head.APIVersion != APIVersion:
-		return nil, fmt.Errorf("reading the baseline: its apiVersion is %q, and this version of nadra reads %s; %s", head.APIVersion, APIVersion, baselineRemedy)
-	}
 	r := &Report{}
-	if err := yaml.Unmarshal(data, r); err != nil {
-		return nil, fmt.Errorf("reading the baseline (%s): %w", baselineRemedy, err)
+	if err := kube.ReadDocument(data, APIVersion, Kind, baselineRemedy, r); err != nil {
+		return nil, err
 	}
 	if n := r.Summary.Known; n > 0 {
-		return nil, fmt.Errorf("reading the baseline: %w: it lacks %s of an earlier baseline; %s, without --baseline",
+		return nil, fmt.Errorf("%w: it lacks %s of an earlier baseline; %s, without --baseline",
 			errNarrowed, count(n, "finding"), baselineRemedy)
 	}
 	return r, nil

@@ -69,7 +69,7 @@ func TestReadBaselineRefuses(t *testing.T) {
 	for name, test := range map[string]struct{ text, want string }{
 		"nothing":      {"", "kind"},
 		"no YAML":      {"{", "YAML"},
-		"a list":       {"[1]", "YAML"},
+		"a list":       {"[1]", "cannot unmarshal array"},
 		"another kind": {"kind: List\napiVersion: v1", `"List"`},
 		"from later":   {"kind: ScanReport\napiVersion: nadra.dev/v2", `"nadra.dev/v2"`},
 		"other fields": {"kind: ScanReport\napiVersion: nadra.dev/v1alpha1\nfindings: 7", "cannot unmarshal"},

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"slices"
@@ -98,7 +97,7 @@ func table[T any](s *sheet, header string, items []T, row func(T) []string) {
 		return
 	}
 	s.gap()
-	t := tabwriter.NewWriter(&trimmed{w: s.w}, 0, 8, columnGap, ' ', 0)
+	t := tabwriter.NewWriter(s.w, 0, 8, columnGap, ' ', 0)
 	rows := [][]string{strings.Split(header, "\t")}
 	for _, item := range items {
 		cells := row(item)
@@ -253,30 +252,4 @@ func dash(s string) string {
 		return "-"
 	}
 	return s
-}
-
-// trimmed removes the blanks that a tabwriter leaves at the ends of lines.
-type trimmed struct {
-	w       io.Writer
-	pending int
-}
-
-func (t *trimmed) Write(p []byte) (int, error) {
-	out := make([]byte, 0, len(p))
-	for _, c := range p {
-		switch c {
-		case ' ':
-			t.pending++
-			continue
-		case '\n':
-		default:
-			out = append(out, bytes.Repeat([]byte(" "), t.pending)...)
-		}
-		t.pending = 0
-		out = append(out, c)
-	}
-	if _, err := t.w.Write(out); err != nil {
-		return 0, err
-	}
-	return len(p), nil
 }

@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/utils/ptr"
 
+	"github.com/nadra-dev/nadra/internal/kube"
 	"github.com/nadra-dev/nadra/internal/probe"
 )
 
@@ -68,7 +69,7 @@ func sample() *Snapshot {
 // copyOf returns an equal snapshot.
 func copyOf(t *testing.T, s *Snapshot) *Snapshot {
 	t.Helper()
-	text, err := s.Encode()
+	text, err := kube.EncodeJSON(s, "  ")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,13 +1,13 @@
 package upgrade
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/yaml"
 
+	"github.com/nadra-dev/nadra/internal/kube"
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
@@ -134,16 +134,9 @@ func count(n int, noun string) string {
 // ParsePlan parses a plan in YAML or JSON. Unlike a report, a plan is carried out, so
 // an unknown field is an error: it may be a misspelt one.
 func ParsePlan(text []byte) (*Plan, error) {
-	var head struct {
-		APIVersion, Kind string
-		Drain            bool
-	}
-	if err := yaml.Unmarshal(text, &head); err != nil {
-		return nil, fmt.Errorf("invalid YAML: %w", err)
-	}
-	if head.APIVersion != APIVersion || head.Kind != PlanKind {
-		return nil, fmt.Errorf("apiVersion %q and kind %q are not those of a plan (%s %s): write one with kubectl nadra upgrade plan",
-			head.APIVersion, head.Kind, APIVersion, PlanKind)
+	var head struct{ Drain bool }
+	if err := kube.ReadDocument(text, APIVersion, PlanKind, "write a plan with kubectl nadra upgrade plan", &head); err != nil {
+		return nil, err
 	}
 	if head.Drain {
 		return nil, fmt.Errorf("drain is true, and this version evicts no pod from a node that moves to nadra: " +
@@ -203,15 +196,6 @@ func once(seen map[string]bool, name string, valid func(string) []string) error 
 	}
 	seen[name] = true
 	return nil
-}
-
-// JSON encodes the plan as the cluster keeps it.
-func (p *Plan) JSON() ([]byte, error) {
-	text, err := json.MarshalIndent(p, "", "  ")
-	if err != nil {
-		return nil, fmt.Errorf("writing the plan: %w", err)
-	}
-	return append(text, '\n'), nil
 }
 
 // Movers returns the nodes of waves or, beside Multus, their namespaces, in order.

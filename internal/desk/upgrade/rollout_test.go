@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
+	"github.com/nadra-dev/nadra/internal/kube"
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
@@ -223,7 +224,7 @@ func TestUnservedPools(t *testing.T) {
 func TestRolloutLines(t *testing.T) {
 	state := NewState()
 	state.Rollouts["a"] = &Move{Direction: ToNadra, Step: Restart, Restarted: []Workload{{"Deployment", "a", "web"}}, Before: []byte{1, 2}}
-	text, err := state.JSON()
+	text, err := kube.EncodeJSON(state, "  ")
 	if err != nil {
 		t.Fatal(err)
 	}

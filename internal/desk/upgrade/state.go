@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/nadra-dev/nadra/internal/kube"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
@@ -191,14 +192,11 @@ func NewState() *State {
 	}
 }
 
-// parseState parses the output of JSON.
+// parseState parses a state as the cluster keeps it.
 func parseState(text []byte) (*State, error) {
 	s := NewState()
-	if err := json.Unmarshal(text, s); err != nil {
+	if err := kube.ReadDocument(text, APIVersion, stateKind, "use the version of kubectl-nadra that wrote it", s); err != nil {
 		return nil, fmt.Errorf("reading the state of the upgrade: %w", err)
-	}
-	if s.APIVersion != APIVersion || s.Kind != stateKind {
-		return nil, fmt.Errorf("reading the state of the upgrade: apiVersion %q and kind %q are not %s %s: use the version of kubectl-nadra that wrote it", s.APIVersion, s.Kind, APIVersion, stateKind)
 	}
 	for name, m := range s.Nodes {
 		if !m.valid(NodeSteps) {
@@ -216,15 +214,6 @@ func parseState(text []byte) (*State, error) {
 func unknownMove(field, name string) error {
 	return fmt.Errorf("reading the state of the upgrade: %s[%s] has an unknown direction or step, or drains: true on the way to nadra: "+
 		"use the version of kubectl-nadra that wrote it", field, name)
-}
-
-// JSON encodes the state as the cluster keeps it.
-func (s *State) JSON() ([]byte, error) {
-	text, err := json.MarshalIndent(s, "", "  ")
-	if err != nil {
-		return nil, fmt.Errorf("writing the state of the upgrade: %w", err)
-	}
-	return text, nil
 }
 
 // Line is the progress of one node or, beside Multus, of one namespace.

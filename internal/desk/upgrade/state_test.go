@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/nadra-dev/nadra/internal/kube"
 )
 
 func TestNextSteps(t *testing.T) {
@@ -120,7 +122,7 @@ func TestStateForms(t *testing.T) {
 	s.Nodes["gone"] = &Move{Direction: ToMultus, Step: Configure}
 	s.Namespaces["x"] = NamespaceState{Owner: "multus"}
 	s.Multus["kube-system/multus"] = MultusState{Affinity: []byte(`{"nodeAffinity":{}}`)}
-	text, err := s.JSON()
+	text, err := kube.EncodeJSON(s, "  ")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +130,7 @@ func TestStateForms(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text2, err := again.JSON()
+	text2, err := kube.EncodeJSON(again, "  ")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +151,7 @@ func TestStateForms(t *testing.T) {
 
 func TestParseStateErrors(t *testing.T) {
 	for _, test := range []struct{ text, want string }{
-		{"{", "unexpected end"},
+		{"{", "reading the state of the upgrade: error converting YAML"},
 		{`{"apiVersion":"v1","kind":"Pod"}`, `apiVersion "v1" and kind "Pod" `},
 		{`{"apiVersion":"nadra.dev/v1alpha1","kind":"UpgradeState","nodes":{"a":{"direction":"up"}}}`, "nodes[a] "},
 		{`{"apiVersion":"nadra.dev/v1alpha1","kind":"UpgradeState","nodes":{"a":{"direction":"to-multus","step":"serve"}}}`, "nodes[a] "},
@@ -175,8 +177,8 @@ func TestStateOfVersionBefore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := s.JSON()
-	if diff := cmp.Diff(strings.TrimSpace(string(text)), string(again)); diff != "" || err != nil {
+	again, err := kube.EncodeJSON(s, "  ")
+	if diff := cmp.Diff(strings.TrimSpace(string(text)), strings.TrimSpace(string(again))); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 	later := strings.Replace(string(text), APIVersion, "nadra.dev/v9", 1)

@@ -9,6 +9,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/nadra-dev/nadra/internal/kube"
 )
 
 const (
@@ -51,11 +53,11 @@ func (s Store) Load(ctx context.Context) (plan *Plan, state *State, paused bool,
 
 // Save writes plan and state. Only the holder of the Lease may call it.
 func (s Store) Save(ctx context.Context, plan *Plan, state *State) error {
-	planText, err := plan.JSON()
+	planText, err := kube.EncodeJSON(plan, "  ")
 	if err != nil {
 		return err
 	}
-	stateText, err := state.JSON()
+	stateText, err := kube.EncodeJSON(state, "  ")
 	if err != nil {
 		return err
 	}

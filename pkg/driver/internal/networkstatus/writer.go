@@ -98,7 +98,7 @@ func NewWriter(o Options) *Writer {
 func (w *Writer) Added(sandbox attachment.Sandbox, records []checkpoint.Record, allocated time.Time, more bool) {
 	newest := records[len(records)-1]
 	w.exposed.allocate(sandbox.Pod, newest, allocated)
-	if more && newest.Attachment.UsesIPAM(attachment.Whereabouts) && !w.exposed.ended(sandbox.Pod, newest) {
+	if more && !w.exposed.ended(sandbox.Pod, newest) && newest.Attachment.UsesIPAM(attachment.Whereabouts) {
 		w.put(update{sandbox: sandbox, records: records, partial: true, first: true})
 	}
 }
@@ -238,8 +238,7 @@ func Unlisted(r checkpoint.Record) bool { return !r.DeviceOnly && !r.Removed && 
 // the sandbox in that case, which allocates the addresses again, too.
 func (w *Writer) isStale(pod attachment.PodRef, p background.Pending[update]) bool {
 	return slices.ContainsFunc(p.Update.records, func(r checkpoint.Record) bool {
-		atRisk := p.Err != nil || r.Attachment.UsesIPAM(attachment.Whereabouts)
-		return Unlisted(r) && atRisk && !w.exposed.ended(pod, r)
+		return Unlisted(r) && !w.exposed.ended(pod, r) && (p.Err != nil || r.Attachment.UsesIPAM(attachment.Whereabouts))
 	})
 }
 

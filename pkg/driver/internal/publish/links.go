@@ -27,7 +27,7 @@ func NewHostLinks(sysRoot string) HostLinks { return HostLinks{sysRoot} }
 
 // List returns the interfaces by name.
 func (h HostLinks) List() (map[string]offer.Link, error) {
-	links, err := inventory.Whole(netlink.LinkList)
+	links, err := inventory.LinkList(nil)
 	if err != nil {
 		return nil, fmt.Errorf("listing network interfaces: %w", err)
 	}

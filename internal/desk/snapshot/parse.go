@@ -1,37 +1,18 @@
 package snapshot
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
+
+	"github.com/nadra-dev/nadra/internal/kube"
 )
 
-// Encode encodes a snapshot as it is kept in files.
-func (s *Snapshot) Encode() ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	if err := e.Encode(s); err != nil {
-		return nil, fmt.Errorf("writing the snapshot: %w", err)
-	}
-	return b.Bytes(), nil
-}
-
-// Parse parses the output of Encode. It ignores unknown fields, which a newer version
+// Parse parses the output of kubectl nadra snapshot. It ignores unknown fields, which a newer version
 // may have written.
 func Parse(text []byte) (*Snapshot, error) {
-	var head struct{ APIVersion, Kind string }
-	if err := json.Unmarshal(text, &head); err != nil {
-		return nil, fmt.Errorf("it is not the output of kubectl nadra snapshot: %w", err)
-	}
-	if head.APIVersion != APIVersion || head.Kind != Kind {
-		return nil, fmt.Errorf("apiVersion %.60q and kind %.60q are not %s %s: write the file with kubectl nadra snapshot", head.APIVersion, head.Kind, APIVersion, Kind)
-	}
 	var s Snapshot
-	if err := json.Unmarshal(text, &s); err != nil {
-		return nil, fmt.Errorf("it is not the output of kubectl nadra snapshot: %w", err)
+	if err := kube.ReadDocument(text, APIVersion, Kind, "write the file with kubectl nadra snapshot", &s); err != nil {
+		return nil, err
 	}
 	return &s, s.validate()
 }
