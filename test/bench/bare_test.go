@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -19,7 +20,8 @@ import (
 // themselves.
 const bareDriver = "bare.nadra.dev"
 
-// startBare runs the bare driver on its node, with a device for each network of a pod.
+// startBare runs the bare driver on its node, with a device for each network of a pod. It runs the plugins of the networks
+// for pods of the floor only.
 func (t *trio) startBare(b *testing.B) {
 	b.Helper()
 	program, err := cluster.Program{
@@ -32,8 +34,11 @@ func (t *trio) startBare(b *testing.B) {
 	must(b, err)
 
 	node := t.Cluster.Node(bareNode)
-	args := []string{"-shared", t.Cluster.Kubeconfig(), node.Name(), bareDriver}
+	networks := b.TempDir()
+	args := []string{"-shared", "-attach", networks, t.Cluster.Kubeconfig(), node.Name(), bareDriver}
 	for i := range starterNetworks {
+		config := fmt.Sprintf(`{"cniVersion":"1.0.0","name":%q,"plugins":[%s]}`, networkNo(i), starterPlugin(i))
+		must(b, os.WriteFile(filepath.Join(networks, networkNo(i)+".conflist"), []byte(config), 0o600))
 		args = append(args, networkNo(i)+",name="+networkNo(i))
 	}
 	// The cluster's end ends the driver.

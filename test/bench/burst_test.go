@@ -96,7 +96,7 @@ func (r *report) RefusalTexts() []string {
 func BenchmarkBurst(b *testing.B) {
 	figures.begin(b, "burst")
 	s := newStarter(b, threeNodes(b), "burst")
-	kinds := []podKind{kindNamed("plain"), kindNamed("three"), kindNamed("thickthree"), kindNamed("barethree")}
+	kinds := []podKind{kindNamed("plain"), kindNamed("three"), kindNamed("thickthree"), kindNamed("barethree"), kindNamed(floor)}
 	for _, size := range burstSizes {
 		rounds := map[string][]burstFigures{}
 		for range burstRounds {

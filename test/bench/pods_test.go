@@ -50,6 +50,10 @@ type podKind struct {
 	networks    int
 }
 
+// floor is the kind that shows what claims and plugins cost without anything else: nothing waits for the plugins,
+// and nobody learns of the networks.
+const floor = "floorthree"
+
 var podKinds = []podKind{
 	{"plain", "no networks, nadra's node", nadraNode, 0},
 	{"one", "nadra, 1 network", nadraNode, 1},
@@ -60,6 +64,7 @@ var podKinds = []podKind{
 	{"thinthree", "thin Multus, 3 networks", thinNode, 3},
 	{"bareplain", "no networks, a bare DRA driver's node", bareNode, 0},
 	{"barethree", "a bare DRA driver, 3 devices", bareNode, 3},
+	{floor, "a bare DRA driver that runs the plugins, 3 networks", bareNode, 3},
 }
 
 // BenchmarkPods starts pods one after another, the kinds in turn, and each round with
@@ -106,13 +111,17 @@ const starterNetworks = 3
 // claimTemplate returns the name of the template with that many networks.
 func claimTemplate(networks int) string { return fmt.Sprintf("networks-%d", networks) }
 
+// starterPlugin returns the configuration of the plugin of a network.
+func starterPlugin(i int) string {
+	return fmt.Sprintf(`{"type":"macvlan","master":"lan0","mode":"bridge","ipam":{"type":"host-local","subnet":"10.%d.0.0/16"}}`, 110+i)
+}
+
 func newStarter(b *testing.B, t *trio, namespace string) *starter {
 	b.Helper()
 	must(b, t.CreateNamespace(b.Context(), namespace))
 	var selections []attachment.Selection
 	for i := range starterNetworks {
-		config := fmt.Sprintf(`{"cniVersion":"1.0.0","name":"%[1]s-%[2]d","type":"macvlan","master":"lan0","mode":"bridge",
-			"ipam":{"type":"host-local","subnet":"10.%[3]d.0.0/16"}}`, namespace, i, 110+i)
+		config := fmt.Sprintf(`{"cniVersion":"1.0.0","name":"%s-%d",%s`, namespace, i, starterPlugin(i)[1:])
 		must(b, t.CreateNAD(b.Context(), namespace, networkNo(i), config))
 		must(b, t.Published(b.Context(), namespace+"/"+networkNo(i)))
 		network := attachment.NetworkRef{Namespace: namespace, Name: networkNo(i)}
@@ -179,7 +188,11 @@ func (s *starter) pod(kind podKind, name string) *corev1.Pod {
 	if kind.node == bareNode {
 		template = bareTemplateName(kind.networks)
 	}
-	return s.podWith(kind.node, name, template, names)
+	pod := s.podWith(kind.node, name, template, names)
+	if kind.name == floor {
+		pod.Annotations = map[string]string{"otherdriver/attach": "true"}
+	}
+	return pod
 }
 
 // podWith makes a pod with networks on a node. It requests them by a claim from the

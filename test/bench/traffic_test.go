@@ -32,6 +32,34 @@ func (r *report) trafficGoals(out map[string]goal) {
 	}
 }
 
+// TrafficGoal and RequestGoal return the goals, for the document.
+func (r *report) TrafficGoal() float64 { return trafficGoal }
+func (r *report) RequestGoal() float64 { return requestGoal }
+
+// floorFigures compares bursts of one size with what claims and plugins take at least.
+type floorFigures struct {
+	Pods                int
+	Ours, Multus, Floor float64 // seconds
+	// Traffic is that of the API server over that of a bare driver. FloorTraffic is the same if a bare driver's pods
+	// caused what Multus' pods cause beyond pods without networks.
+	Traffic, FloorTraffic float64
+}
+
+// Floors returns the sizes whose floor was measured.
+func (r *report) Floors() []floorFigures {
+	var out []floorFigures
+	for _, size := range burstSizes {
+		if at := r.burst(floor, size); at != nil {
+			seconds, kib, _ := r.bursts(size)
+			out = append(out, floorFigures{
+				Pods: size, Ours: seconds["three"], Multus: seconds["thickthree"], Floor: at.Seconds,
+				Traffic: kib["three"] / kib["barethree"], FloorTraffic: (kib["barethree"] + kib["thickthree"] - kib["plain"]) / kib["barethree"],
+			})
+		}
+	}
+	return out
+}
+
 // requestsOf returns the requests for pods of a kind, or nil.
 func (r *report) requestsOf(kind string) *requestFigures {
 	for i, f := range r.Requests {

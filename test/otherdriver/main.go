@@ -9,6 +9,8 @@
 //	-move early|late  The devices are interfaces. The driver moves them into pods, in a hook of NRI before nadra's (early)
 //	                  or a moment after it (late), says so in the claim, and moves them back when the sandbox stops. What it
 //	                  has prepared is in a file, for its next process.
+//	-attach DIR       The driver runs the CNI plugins of the configuration lists in DIR for each pod with the annotation
+//	                  otherdriver/attach, beside the kubelet, and nothing waits for them: what networks cost at least.
 //	-shared           Several claims may have one device.
 //	-kubelet DIR      The kubelet's root directory.
 //
@@ -16,6 +18,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -33,6 +36,7 @@ import (
 
 	"github.com/containerd/nri/pkg/api"
 	"github.com/containerd/nri/pkg/stub"
+	"github.com/containernetworking/cni/libcni"
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 	resourceapi "k8s.io/api/resource/v1"
@@ -55,10 +59,11 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	move := flag.String("move", "", "when to move interfaces into pods: early or late")
+	attach := flag.String("attach", "", "the directory of the networks that annotated pods get")
 	kubelet := flag.String("kubelet", "/var/lib/kubelet", "the kubelet's root directory")
 	shared := flag.Bool("shared", false, "several claims may have one device")
 	flag.Parse()
-	if err := run(ctx, *kubelet, *move, *shared, flag.Args()); err != nil {
+	if err := run(ctx, *kubelet, *move, *attach, *shared, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "otherdriver:", err)
 		stop()
 		os.Exit(1)
@@ -66,7 +71,7 @@ func main() {
 }
 
 // run publishes devices, and serves the kubelet until ctx ends.
-func run(ctx context.Context, kubelet, move string, shared bool, args []string) error {
+func run(ctx context.Context, kubelet, move, attach string, shared bool, args []string) error {
 	if len(args) < 4 {
 		return fmt.Errorf("otherdriver [FLAG …] KUBECONFIG NODE DRIVER DEVICE …: %q is not that", args)
 	}
@@ -93,6 +98,20 @@ func run(ctx context.Context, kubelet, move string, shared bool, args []string) 
 	d := &driver{kube: kube, name: args[2], host: host, moves: move != "", file: filepath.Join(folder, "allocated.json"), allocated: map[types.UID][]allocation{}}
 	if err := d.load(); err != nil {
 		return err
+	}
+	if attach != "" {
+		files, err := libcni.ConfFiles(attach, []string{".conflist"})
+		if err != nil {
+			return fmt.Errorf("reading the networks: %w", err)
+		}
+		for _, file := range files {
+			network, err := libcni.NetworkConfFromFile(file)
+			if err != nil {
+				return fmt.Errorf("reading the networks: %w", err)
+			}
+			d.networks = append(d.networks, network)
+		}
+		move = cmp.Or(move, "early")
 	}
 	if index := map[string]string{"early": "00", "late": "99"}[move]; index != "" {
 		if move == "late" {
@@ -158,6 +177,8 @@ type driver struct {
 	moves bool
 	// file has allocated, for the next process.
 	file string
+	// networks are those of annotated pods.
+	networks []*libcni.NetworkConfigList
 	// delay is how long after the hook interfaces are moved; 0 is in the hook.
 	delay time.Duration
 
@@ -275,6 +296,12 @@ func (d *driver) Synchronize(ctx context.Context, pods []*api.PodSandbox, _ []*a
 
 // RunPodSandbox moves the pod's interfaces into it.
 func (d *driver) RunPodSandbox(_ context.Context, pod *api.PodSandbox) error {
+	if pod.GetAnnotations()[attachAnnotation] != "" {
+		go d.attach(pod, func(n *libcni.NetworkConfigList, rt *libcni.RuntimeConf) error {
+			_, err := plugins.AddNetworkList(context.Background(), n, rt)
+			return err
+		})
+	}
 	for _, a := range d.of(pod) {
 		move := func() {
 			d.reach("move.before")
@@ -292,13 +319,39 @@ func (d *driver) RunPodSandbox(_ context.Context, pod *api.PodSandbox) error {
 }
 
 // StopPodSandbox moves the interfaces back.
-func (d *driver) StopPodSandbox(_ context.Context, pod *api.PodSandbox) error {
+func (d *driver) StopPodSandbox(ctx context.Context, pod *api.PodSandbox) error {
+	if pod.GetAnnotations()[attachAnnotation] != "" {
+		d.attach(pod, func(n *libcni.NetworkConfigList, rt *libcni.RuntimeConf) error { return plugins.DelNetworkList(ctx, n, rt) })
+	}
 	for _, a := range d.of(pod) {
 		d.reach("back.before")
 		d.report(a.Device, d.move(pod, a.Device, false))
 		d.reach("back.after")
 	}
 	return nil
+}
+
+// attachAnnotation marks the pods that get networks.
+const attachAnnotation = "otherdriver/attach"
+
+// plugins runs the node's CNI plugins.
+var plugins = libcni.NewCNIConfigWithCacheDir([]string{"/opt/cni/bin"}, "/var/lib/cni/otherdriver", nil)
+
+// attach runs an operation for each network of a pod.
+func (d *driver) attach(pod *api.PodSandbox, do func(*libcni.NetworkConfigList, *libcni.RuntimeConf) error) {
+	for i, n := range d.networks {
+		d.report(n.Name, do(n, &libcni.RuntimeConf{ContainerID: pod.GetId(), NetNS: netnsOf(pod), IfName: fmt.Sprintf("net%d", i+1)}))
+	}
+}
+
+// netnsOf returns the path of a sandbox's network namespace.
+func netnsOf(pod *api.PodSandbox) string {
+	for _, n := range pod.GetLinux().GetNamespaces() {
+		if n.GetType() == "network" {
+			return n.GetPath()
+		}
+	}
+	return ""
 }
 
 func (d *driver) report(device string, err error) {
@@ -309,15 +362,9 @@ func (d *driver) report(device string, err error) {
 
 // move moves an interface between the node and a sandbox.
 func (d *driver) move(pod *api.PodSandbox, name string, in bool) error {
-	var path string
-	for _, n := range pod.GetLinux().GetNamespaces() {
-		if n.GetType() == "network" {
-			path = n.GetPath()
-		}
-	}
-	inPod, err := netns.GetFromPath(path)
+	inPod, err := netns.GetFromPath(netnsOf(pod))
 	if err != nil {
-		return fmt.Errorf("opening %q: %w", path, err)
+		return fmt.Errorf("opening %q: %w", netnsOf(pod), err)
 	}
 	defer inPod.Close()
 	from, to := d.host, inPod
