@@ -65,13 +65,12 @@ func (m *Network) Added(took time.Duration, err error, passing bool) {
 
 // Deleted counts a DEL.
 func (m *Network) Deleted(took time.Duration, err error) {
-	switch {
-	case err == nil:
-		m.deleted.Inc()
-		m.delTook.Observe(took.Seconds())
-	default:
+	if err != nil {
 		m.notDeleted.Inc()
+		return
 	}
+	m.deleted.Inc()
+	m.delTook.Observe(took.Seconds())
 }
 
 // Keep removes the counters of networks that no longer exist, or whose type has changed.

@@ -321,7 +321,9 @@ func (d *driver) RunPodSandbox(_ context.Context, pod *api.PodSandbox) error {
 // StopPodSandbox moves the interfaces back.
 func (d *driver) StopPodSandbox(ctx context.Context, pod *api.PodSandbox) error {
 	if pod.GetAnnotations()[attachAnnotation] != "" {
-		d.attach(pod, func(n *libcni.NetworkConfigList, rt *libcni.RuntimeConf) error { return plugins.DelNetworkList(ctx, n, rt) })
+		d.attach(pod, func(n *libcni.NetworkConfigList, rt *libcni.RuntimeConf) error {
+			return plugins.DelNetworkList(ctx, n, rt)
+		})
 	}
 	for _, a := range d.of(pod) {
 		d.reach("back.before")
