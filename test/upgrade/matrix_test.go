@@ -14,8 +14,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/nadra-dev/nadra/internal/desk/cli"
+	"github.com/nadra-dev/nadra/internal/desk/document"
 	"github.com/nadra-dev/nadra/internal/desk/upgrade"
-	"github.com/nadra-dev/nadra/internal/kube"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/test/lab"
 )
@@ -81,7 +81,7 @@ func (m *matrix) planOf(node string) string {
 	if names := p.Movers(p.Waves...); len(names) != 1 || names[0] != node || len(p.Waves[0].Namespaces) > 0 {
 		m.Fatalf("the first wave is %+v, want %s alone", p.Waves[0], node)
 	}
-	text, err := kube.EncodeJSON(p, "  ")
+	text, err := document.JSON(p, "  ")
 	m.Must(err)
 	return m.file("plan.json", string(text))
 }

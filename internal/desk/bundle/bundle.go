@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nadra-dev/nadra/internal/kube"
+	"github.com/nadra-dev/nadra/internal/desk/document"
 )
 
 // Folder is the folder of the archive's files.
@@ -103,7 +103,7 @@ func (b *Bundle) addObjects(name, what string, objects []map[string]any) error {
 
 // addTree adds a reduced tree as JSON.
 func (b *Bundle) addTree(r *reducer, name, what string, tree any) error {
-	text, err := kube.EncodeJSON(tree, "  ")
+	text, err := document.JSON(tree, "  ")
 	if err != nil {
 		return fmt.Errorf("adding %s: %w", name, err)
 	}
@@ -139,7 +139,7 @@ func (b *Bundle) Write(w io.Writer) (*Index, error) {
 			index.Redacted[kind] += n
 		}
 	}
-	text, err := kube.EncodeJSON(index, "  ")
+	text, err := document.JSON(index, "  ")
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/nadra-dev/nadra/internal/kube"
+	"github.com/nadra-dev/nadra/internal/desk/document"
 )
 
 // reducer keeps what the rules allow, and counts what it leaves out.
@@ -122,7 +122,7 @@ func (r *reducer) document(text string, of *rule) string {
 	switch tree.(type) {
 	case map[string]any, []any:
 		if inner := of.fields[ifJSON]; err == nil && inner != nil {
-			if out, err := kube.EncodeJSON(r.walk(tree, inner, inner), ""); err == nil {
+			if out, err := document.JSON(r.walk(tree, inner, inner), ""); err == nil {
 				return strings.TrimSuffix(string(out), "\n")
 			}
 		}

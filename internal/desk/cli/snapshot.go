@@ -10,9 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nadra-dev/nadra/internal/desk/document"
 	"github.com/nadra-dev/nadra/internal/desk/inspect"
 	"github.com/nadra-dev/nadra/internal/desk/snapshot"
-	"github.com/nadra-dev/nadra/internal/kube"
 )
 
 const snapshotHelp = `Record the networks of running pods: interfaces in their order, addresses, MACs,
@@ -67,7 +67,7 @@ func (o *snapshotOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	text, err := kube.EncodeJSON(s, "  ")
+	text, err := document.JSON(s, "  ")
 	if err != nil {
 		return err
 	}

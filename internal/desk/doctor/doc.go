@@ -7,7 +7,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/nadra-dev/nadra/internal/kube"
+	"github.com/nadra-dev/nadra/internal/desk/document"
 )
 
 // APIVersion is the version of doctor's output. Within a version, fields are added, and
@@ -24,7 +24,7 @@ const (
 // which a newer version may have.
 func ParseCapabilities(text []byte) (Capabilities, error) {
 	var c Capabilities
-	if err := kube.ReadDocument(text, APIVersion, capabilitiesKind, "write the file with doctor --output-file", &c); err != nil {
+	if err := document.Read(text, APIVersion, capabilitiesKind, "write the file with doctor --output-file", &c); err != nil {
 		return c, err
 	}
 	for i, g := range c.Gaps {

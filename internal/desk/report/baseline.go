@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nadra-dev/nadra/internal/kube"
+	"github.com/nadra-dev/nadra/internal/desk/document"
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
@@ -66,7 +66,7 @@ const baselineRemedy = "write one with: kubectl nadra scan -o json"
 // later nadra may have.
 func ReadBaseline(data []byte) (*Report, error) {
 	r := &Report{}
-	if err := kube.ReadDocument(data, APIVersion, Kind, baselineRemedy, r); err != nil {
+	if err := document.Read(data, APIVersion, Kind, baselineRemedy, r); err != nil {
 		return nil, err
 	}
 	if n := r.Summary.Known; n > 0 {

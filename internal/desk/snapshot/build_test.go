@@ -11,8 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/nadra-dev/nadra/internal/desk/document"
 	"github.com/nadra-dev/nadra/internal/desk/inspect"
-	"github.com/nadra-dev/nadra/internal/kube"
 	"github.com/nadra-dev/nadra/internal/probe"
 	"github.com/nadra-dev/nadra/test/bounded"
 	"github.com/nadra-dev/nadra/test/golden"
@@ -52,7 +52,7 @@ func withNodes(in Input) Input {
 
 func TestBuildGolden(t *testing.T) {
 	for path, in := range map[string]Input{"testdata/snapshot.json": objects(t), "testdata/fromnodes.json": withNodes(objects(t))} {
-		got, err := kube.EncodeJSON(Build(in), "  ")
+		got, err := document.JSON(Build(in), "  ")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -64,7 +64,7 @@ func TestBuildGolden(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := kube.EncodeJSON(back, "  ")
+		again, err := document.JSON(back, "  ")
 		if err != nil || !bytes.Equal(got, again) {
 			t.Errorf("%s does not read back as it was written: %v", path, err)
 		}
@@ -73,7 +73,7 @@ func TestBuildGolden(t *testing.T) {
 
 // A snapshot does not depend on the order of objects.
 func TestBuildIsStable(t *testing.T) {
-	want, err := kube.EncodeJSON(Build(withNodes(objects(t))), "  ")
+	want, err := document.JSON(Build(withNodes(objects(t))), "  ")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestBuildIsStable(t *testing.T) {
 		in := withNodes(objects(t))
 		slices.Reverse(in.Pods)
 		slices.Reverse(in.Networks)
-		got, err := kube.EncodeJSON(Build(in), "  ")
+		got, err := document.JSON(Build(in), "  ")
 		if err != nil || !bytes.Equal(want, got) {
 			t.Fatalf("another snapshot of the same state: %v\n%s", err, cmp.Diff(string(want), string(got)))
 		}
@@ -168,7 +168,7 @@ func FuzzParse(f *testing.F) {
 				}
 				return
 			}
-			written, err := kube.EncodeJSON(s, "  ")
+			written, err := document.JSON(s, "  ")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -195,7 +195,7 @@ func TestCompareGrowth(t *testing.T) {
 		for i := range n {
 			s.Pods = append(s.Pods, Pod{Namespace: "a", Name: fmt.Sprint("p", i), Interfaces: []Interface{{Network: "a/b", Name: "net1"}}})
 		}
-		text, err := kube.EncodeJSON(s, "  ")
+		text, err := document.JSON(s, "  ")
 		if err != nil {
 			t.Fatal(err)
 		}

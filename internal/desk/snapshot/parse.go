@@ -4,14 +4,14 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/nadra-dev/nadra/internal/kube"
+	"github.com/nadra-dev/nadra/internal/desk/document"
 )
 
 // Parse parses the output of kubectl nadra snapshot. It ignores unknown fields, which a newer version
 // may have written.
 func Parse(text []byte) (*Snapshot, error) {
 	var s Snapshot
-	if err := kube.ReadDocument(text, APIVersion, Kind, "write the file with kubectl nadra snapshot", &s); err != nil {
+	if err := document.Read(text, APIVersion, Kind, "write the file with kubectl nadra snapshot", &s); err != nil {
 		return nil, err
 	}
 	return &s, s.validate()

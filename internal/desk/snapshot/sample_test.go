@@ -5,7 +5,7 @@ import (
 
 	"k8s.io/utils/ptr"
 
-	"github.com/nadra-dev/nadra/internal/kube"
+	"github.com/nadra-dev/nadra/internal/desk/document"
 	"github.com/nadra-dev/nadra/internal/probe"
 )
 
@@ -69,7 +69,7 @@ func sample() *Snapshot {
 // copyOf returns an equal snapshot.
 func copyOf(t *testing.T, s *Snapshot) *Snapshot {
 	t.Helper()
-	text, err := kube.EncodeJSON(s, "  ")
+	text, err := document.JSON(s, "  ")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/yaml"
 
-	"github.com/nadra-dev/nadra/internal/kube"
+	"github.com/nadra-dev/nadra/internal/desk/document"
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
@@ -135,7 +135,7 @@ func count(n int, noun string) string {
 // an unknown field is an error: it may be a misspelt one.
 func ParsePlan(text []byte) (*Plan, error) {
 	var head struct{ Drain bool }
-	if err := kube.ReadDocument(text, APIVersion, PlanKind, "write a plan with kubectl nadra upgrade plan", &head); err != nil {
+	if err := document.Read(text, APIVersion, PlanKind, "write a plan with kubectl nadra upgrade plan", &head); err != nil {
 		return nil, err
 	}
 	if head.Drain {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/nadra-dev/nadra/internal/kube"
+	"github.com/nadra-dev/nadra/internal/desk/document"
 	"github.com/nadra-dev/nadra/pkg/translate"
 	"github.com/nadra-dev/nadra/test/bounded"
 	"github.com/nadra-dev/nadra/test/golden"
@@ -28,7 +28,7 @@ func sample(t *testing.T) *Plan {
 func TestPlanForms(t *testing.T) {
 	p := sample(t)
 	golden.Check(t, "testdata/plan.md", string(p.Markdown()))
-	text, err := kube.EncodeJSON(p, "  ")
+	text, err := document.JSON(p, "  ")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func FuzzParsePlan(f *testing.F) {
 			if err != nil {
 				return
 			}
-			out, err := kube.EncodeJSON(p, "  ")
+			out, err := document.JSON(p, "  ")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
-	"github.com/nadra-dev/nadra/internal/kube"
+	"github.com/nadra-dev/nadra/internal/desk/document"
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
@@ -224,7 +224,7 @@ func TestUnservedPools(t *testing.T) {
 func TestRolloutLines(t *testing.T) {
 	state := NewState()
 	state.Rollouts["a"] = &Move{Direction: ToNadra, Step: Restart, Restarted: []Workload{{"Deployment", "a", "web"}}, Before: []byte{1, 2}}
-	text, err := kube.EncodeJSON(state, "  ")
+	text, err := document.JSON(state, "  ")
 	if err != nil {
 		t.Fatal(err)
 	}

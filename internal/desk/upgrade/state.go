@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/nadra-dev/nadra/internal/kube"
+	"github.com/nadra-dev/nadra/internal/desk/document"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
@@ -195,7 +195,7 @@ func NewState() *State {
 // parseState parses a state as the cluster keeps it.
 func parseState(text []byte) (*State, error) {
 	s := NewState()
-	if err := kube.ReadDocument(text, APIVersion, stateKind, "use the version of kubectl-nadra that wrote it", s); err != nil {
+	if err := document.Read(text, APIVersion, stateKind, "use the version of kubectl-nadra that wrote it", s); err != nil {
 		return nil, fmt.Errorf("reading the state of the upgrade: %w", err)
 	}
 	for name, m := range s.Nodes {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/nadra-dev/nadra/internal/kube"
+	"github.com/nadra-dev/nadra/internal/desk/document"
 )
 
 func TestNextSteps(t *testing.T) {
@@ -122,7 +122,7 @@ func TestStateForms(t *testing.T) {
 	s.Nodes["gone"] = &Move{Direction: ToMultus, Step: Configure}
 	s.Namespaces["x"] = NamespaceState{Owner: "multus"}
 	s.Multus["kube-system/multus"] = MultusState{Affinity: []byte(`{"nodeAffinity":{}}`)}
-	text, err := kube.EncodeJSON(s, "  ")
+	text, err := document.JSON(s, "  ")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func TestStateForms(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text2, err := kube.EncodeJSON(again, "  ")
+	text2, err := document.JSON(again, "  ")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +177,7 @@ func TestStateOfVersionBefore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := kube.EncodeJSON(s, "  ")
+	again, err := document.JSON(s, "  ")
 	if diff := cmp.Diff(strings.TrimSpace(string(text)), strings.TrimSpace(string(again))); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}

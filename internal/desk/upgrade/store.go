@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/nadra-dev/nadra/internal/kube"
+	"github.com/nadra-dev/nadra/internal/desk/document"
 )
 
 const (
@@ -53,11 +53,11 @@ func (s Store) Load(ctx context.Context) (plan *Plan, state *State, paused bool,
 
 // Save writes plan and state. Only the holder of the Lease may call it.
 func (s Store) Save(ctx context.Context, plan *Plan, state *State) error {
-	planText, err := kube.EncodeJSON(plan, "  ")
+	planText, err := document.JSON(plan, "  ")
 	if err != nil {
 		return err
 	}
-	stateText, err := kube.EncodeJSON(state, "  ")
+	stateText, err := document.JSON(state, "  ")
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,5 @@
-package kube
+// Package document reads and writes the files of kubectl nadra that have an apiVersion and a kind.
+package document
 
 import (
 	"bytes"
@@ -8,9 +9,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// ReadDocument parses JSON or YAML that has an apiVersion and a kind. It ignores unknown fields, which a later version
+// Read parses JSON or YAML that has an apiVersion and a kind. It ignores unknown fields, which a later version
 // may have, and rejects another apiVersion or kind. Its errors end with the remedy.
-func ReadDocument(text []byte, apiVersion, kind, remedy string, document any) error {
+func Read(text []byte, apiVersion, kind, remedy string, document any) error {
 	unmarshal := json.Unmarshal
 	if !json.Valid(text) {
 		unmarshal = func(text []byte, to any) error { return yaml.Unmarshal(text, to) }
@@ -29,8 +30,8 @@ func ReadDocument(text []byte, apiVersion, kind, remedy string, document any) er
 	return nil
 }
 
-// EncodeJSON encodes a value as JSON with an indent and a last newline. It leaves <, > and & as they are.
-func EncodeJSON(value any, indent string) ([]byte, error) {
+// JSON encodes a value as JSON with an indent and a last newline. It leaves <, > and & as they are.
+func JSON(value any, indent string) ([]byte, error) {
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)
 	e.SetEscapeHTML(false)

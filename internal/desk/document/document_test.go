@@ -1,4 +1,4 @@
-package kube
+package document
 
 import (
 	"strings"
@@ -19,7 +19,7 @@ func TestReadDocument(t *testing.T) {
 		{"a: [", "YAML"},
 	} {
 		var got struct{ Name string }
-		err := ReadDocument([]byte(test.text), "v1", "List", "write one", &got)
+		err := Read([]byte(test.text), "v1", "List", "write one", &got)
 		if test.want == "" && (err != nil || got.Name != "7") {
 			t.Errorf("%s: read %+v, %v", test.text, got, err)
 		}
