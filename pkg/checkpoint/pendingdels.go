@@ -174,5 +174,21 @@ func (s *Store) DeferDEL(key Key, cause error) error {
 // PendingDELs returns all pending DELs, the oldest first.
 func (s *Store) PendingDELs() []PendingDEL { return s.pending.list() }
 
+// Holders yields all records, and then those of the pending DELs with their DEL: all that may still have a device. The
+// DELs are read last, because a record is deleted once its DEL is pending: whoever reads them first may miss both. What
+// Each asks of a loop holds for this one.
+func (s *Store) Holders(yield func(*Record, *PendingDEL) bool) {
+	for r := range s.Each {
+		if !yield(r, nil) {
+			return
+		}
+	}
+	for _, del := range s.PendingDELs() {
+		if !yield(&del.Record, &del) {
+			return
+		}
+	}
+}
+
 // ResolveDEL forgets a pending DEL that has succeeded.
 func (s *Store) ResolveDEL(del PendingDEL) error { return s.pending.remove(del) }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -52,6 +53,37 @@ func TestPendingDEL(t *testing.T) {
 	}
 	if left := open(t, dir).PendingDELs(); len(left) > 0 {
 		t.Errorf("after settling: %v", left)
+	}
+}
+
+// TestHolders makes a record's DEL pending while the records are looked through: it is seen as one or the other.
+func TestHolders(t *testing.T) {
+	s := open(t, t.TempDir())
+	put(t, s, prepared("a", "web", "net1", 0))
+	key := s.All()[0].Key()
+	if err := s.MarkAttaching([]checkpoint.Key{key}, sandbox, nil); err != nil {
+		t.Fatal(err)
+	}
+	deferred := make(chan error)
+	var dels []*checkpoint.PendingDEL
+	for _, del := range s.Holders {
+		if del != nil {
+			dels = append(dels, del)
+			continue
+		}
+		go func() { deferred <- s.DeferDEL(key, errors.New("daemon is down")) }()
+		for len(s.PendingDELs()) == 0 {
+			runtime.Gosched()
+		}
+	}
+	if err := <-deferred; err != nil {
+		t.Fatal(err)
+	}
+	if len(dels) != 1 || dels[0].Cause != "daemon is down" {
+		t.Errorf("the DEL that became pending meanwhile is not seen: %v", dels)
+	}
+	for range s.Holders { // may end early
+		break
 	}
 }
 

@@ -48,21 +48,22 @@ func has(r *checkpoint.Record, s share) bool {
 	return s == share{v1alpha1.DriverName, r.Pool, r.Device, r.ShareID} || uses(r, s)
 }
 
+// holders are the records and pending DELs that may have a device, as checkpoint.Store has them.
+type holders = iter.Seq2[*checkpoint.Record, *checkpoint.PendingDEL]
+
 // holderOf returns the record that has a share, or nil, and its pending DEL if there is one, for pods with these claims. A
 // pending DEL holds a copy of a shared device against its own claim only: the DEL of a tenant may never succeed, and
 // others get the copy meanwhile.
-func holderOf(s share, records iter.Seq[*checkpoint.Record], dels []checkpoint.PendingDEL, claims ...*resourceapi.ResourceClaim) (holder *checkpoint.Record, pending *checkpoint.PendingDEL) {
-	for r := range records {
-		if has(r, s) && (holder == nil || cmp.Or(cmp.Compare(holder.Pod.UID, r.Pod.UID), cmp.Compare(holder.Index, r.Index)) < 0) { // always the same one
-			holder = r
-		}
-	}
-	for i := range dels {
-		r := &dels[i].Record
+func holderOf(s share, holders holders, claims ...*resourceapi.ResourceClaim) (holder *checkpoint.Record, pending *checkpoint.PendingDEL) {
+	for r, del := range holders {
 		copied := r.Hardware == nil || r.Hardware.ID == ""
-		own := slices.ContainsFunc(claims, func(c *resourceapi.ResourceClaim) bool { return string(c.UID) == r.Claim.UID })
-		if uses(r, s) || has(r, s) && (own || !copied) {
-			holder, pending = r, &dels[i]
+		own := func(c *resourceapi.ResourceClaim) bool { return string(c.UID) == r.Claim.UID }
+		switch {
+		case !has(r, s):
+		case del != nil && (uses(r, s) || !copied || slices.ContainsFunc(claims, own)):
+			holder, pending = r, del
+		case del == nil && (holder == nil || cmp.Or(cmp.Compare(holder.Pod.UID, r.Pod.UID), cmp.Compare(holder.Index, r.Index)) < 0): // always the same one
+			holder = r
 		}
 	}
 	return holder, pending
@@ -89,14 +90,14 @@ func heldBy(s share, holder *checkpoint.Record, del *checkpoint.PendingDEL) *hel
 
 // inUse returns an error if another claim still has a device of these claims. The scheduler
 // allocates each device once, but after a forced deletion, or while a DEL is pending, sooner than the node is done.
-func inUse(claims []*resourceapi.ResourceClaim, records iter.Seq[*checkpoint.Record], dels []checkpoint.PendingDEL) error {
+func inUse(claims []*resourceapi.ResourceClaim, holders holders) error {
 	for _, claim := range claims {
 		if claim.Status.Allocation == nil {
 			continue // the planner refuses it
 		}
 		for _, r := range claim.Status.Allocation.Devices.Results {
 			s := share{r.Driver, r.Pool, r.Device, string(ptr.Deref(r.ShareID, ""))}
-			holder, pending := holderOf(s, records, dels, claims...)
+			holder, pending := holderOf(s, holders, claims...)
 			if holder == nil || ptr.Deref(r.AdminAccess, false) {
 				continue
 			}
@@ -115,13 +116,13 @@ func inUse(claims []*resourceapi.ResourceClaim, records iter.Seq[*checkpoint.Rec
 func hasOfPool(p attachment.Prepared) bool { return p.OfPool != nil }
 
 // poolDeviceInUse returns an error if another pod still has such a device.
-func poolDeviceInUse(prepared []attachment.Prepared, records iter.Seq[*checkpoint.Record], dels []checkpoint.PendingDEL) *heldError {
+func poolDeviceInUse(prepared []attachment.Prepared, holders holders) *heldError {
 	for _, p := range prepared {
 		if !hasOfPool(p) {
 			continue
 		}
 		s := shareOf(*p.OfPool)
-		holder, pending := holderOf(s, records, dels)
+		holder, pending := holderOf(s, holders)
 		if holder == nil || holder.Pod.UID == p.Pod.UID {
 			continue
 		}
@@ -148,7 +149,7 @@ func (p *preparer) waitForDevices(ctx context.Context, claims []*resourceapi.Res
 				return err
 			}
 		}
-		return inUse(claims, p.store.Each, p.store.PendingDELs())
+		return inUse(claims, p.store.Holders)
 	}
 	err := check()
 	if err == nil {
@@ -156,7 +157,7 @@ func (p *preparer) waitForDevices(ctx context.Context, claims []*resourceapi.Res
 	}
 	p.sweeps.Set() // a sandbox that is gone may still have it
 	p.attacher.PendingDELs.Hasten(func(r checkpoint.Record) bool {
-		return inUse(claims, func(yield func(*checkpoint.Record) bool) { yield(&r) }, nil) != nil
+		return inUse(claims, func(yield func(*checkpoint.Record, *checkpoint.PendingDEL) bool) { yield(&r, nil) }) != nil
 	})
 	_ = wait.PollUntilContextTimeout(ctx, inUsePoll, inUseWait, false, func(context.Context) (bool, error) {
 		err = check()

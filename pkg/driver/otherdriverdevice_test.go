@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"slices"
 	"strings"
 	"testing"
@@ -298,7 +297,7 @@ func TestOthersDevicesInUse(t *testing.T) {
 			if tt.pending {
 				records, dels = nil, []checkpoint.PendingDEL{{Record: tt.record, Cause: "the card does not answer"}}
 			}
-			err := inUse([]*resourceapi.ResourceClaim{next}, each(records...), dels)
+			err := inUse([]*resourceapi.ResourceClaim{next}, holding(records, dels...))
 			if !tt.held {
 				if err != nil {
 					t.Error(err)
@@ -322,12 +321,12 @@ func TestHolderOfADevice(t *testing.T) {
 	records := []checkpoint.Record{on("a", 2), on("b", 0), on("b", 1), {Prepared: attachment.Prepared{Pod: attachment.PodRef{UID: "c"}}}}
 	for range records {
 		records = append(records[1:], records[0])
-		holder, pending := holderOf(s, each(records...), nil)
+		holder, pending := holderOf(s, holding(records))
 		if holder == nil || holder.Pod.UID != "b" || holder.Index != 1 || pending != nil {
 			t.Errorf("holder %+v, pending DEL %+v", holder, pending)
 		}
 	}
-	holder, pending := holderOf(s, each(records...), []checkpoint.PendingDEL{{Record: on("a", 0)}})
+	holder, pending := holderOf(s, holding(records, checkpoint.PendingDEL{Record: on("a", 0)}))
 	if holder.Pod.UID != "a" || pending == nil {
 		t.Errorf("with a pending DEL: holder %+v, pending DEL %+v", holder, pending)
 	}
@@ -351,12 +350,12 @@ func TestPendingDELHoldsNoCopy(t *testing.T) {
 				Claim: attachment.ClaimRef{Namespace: "default", Name: "a", UID: "a-uid"}, Pod: drivertest.Web, Request: "req0", Pool: "node-1/networks", Device: "node-0-0", Hardware: tt.hardware,
 			}}
 			claims := []*resourceapi.ResourceClaim{next}
-			pending := inUse(claims, each(), []checkpoint.PendingDEL{{Record: r, Cause: "ips is no list"}})
+			pending := inUse(claims, holding(nil, checkpoint.PendingDEL{Record: r, Cause: "ips is no list"}))
 			drivertest.Same(t, "held by a pending DEL", tt.held, reason.Of(pending) == reason.DeviceInUse)
-			drivertest.Same(t, "held by a claim", true, reason.Of(inUse(claims, each(r), nil)) == reason.DeviceInUse)
+			drivertest.Same(t, "held by a claim", true, reason.Of(inUse(claims, holding([]checkpoint.Record{r}))) == reason.DeviceInUse)
 			r.Claim = attachment.ClaimRef{Namespace: "default", Name: "b", UID: string(next.UID)}
 			r.Pod.UID = "before"
-			drivertest.Same(t, "held by the pending DEL of the pod before, of the same claim", true, reason.Of(inUse(claims, each(), []checkpoint.PendingDEL{{Record: r}})) == reason.DeviceInUse)
+			drivertest.Same(t, "held by the pending DEL of the pod before, of the same claim", true, reason.Of(inUse(claims, holding(nil, checkpoint.PendingDEL{Record: r}))) == reason.DeviceInUse)
 		})
 	}
 }
@@ -399,7 +398,7 @@ func TestDeviceOfPoolIsHeld(t *testing.T) {
 		if err := prepare(t, d, claimed)["d-uid"].Err; reason.Of(err) != reason.DeviceInUse {
 			t.Errorf("%s, by the pool: %v", what, err)
 		}
-		if err := inUse([]*resourceapi.ResourceClaim{from}, d.store.Each, d.store.PendingDELs()); reason.Of(err) != reason.DeviceInUse {
+		if err := inUse([]*resourceapi.ResourceClaim{from}, d.store.Holders); reason.Of(err) != reason.DeviceInUse {
 			t.Errorf("%s, by deviceFrom: %v", what, err)
 		}
 	}
@@ -515,11 +514,16 @@ func TestDeviceInfoOfAnotherDriver(t *testing.T) {
 	}
 }
 
-// each yields records as the store does.
-func each(records ...checkpoint.Record) iter.Seq[*checkpoint.Record] {
-	return func(yield func(*checkpoint.Record) bool) {
+// holding yields records and pending DELs as the store does.
+func holding(records []checkpoint.Record, dels ...checkpoint.PendingDEL) holders {
+	return func(yield func(*checkpoint.Record, *checkpoint.PendingDEL) bool) {
 		for i := range records {
-			if !yield(&records[i]) {
+			if !yield(&records[i], nil) {
+				return
+			}
+		}
+		for i := range dels {
+			if !yield(&dels[i].Record, &dels[i]) {
 				return
 			}
 		}

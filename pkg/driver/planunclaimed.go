@@ -3,12 +3,10 @@ package driver
 import (
 	"context"
 	"encoding/json"
-	"iter"
 	"slices"
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
-	"github.com/nadra-dev/nadra/pkg/checkpoint"
 	"github.com/nadra-dev/nadra/pkg/driver/internal/podedit"
 )
 
@@ -62,30 +60,18 @@ func (p *planner) pluginDevicesFor(ctx context.Context, pod attachment.PodRef, n
 // deviceHeld returns an error if a device of the plan belongs to another pod on this node, and one of the two is
 // without a claim: a device plugin may have given it away while nadra's devices include it, too. A device that only
 // the author of the other pod names is not held: otherwise any pod could keep it from all others.
-func deviceHeld(plan []attachment.Prepared, records iter.Seq[*checkpoint.Record], dels []checkpoint.PendingDEL) error {
+func deviceHeld(plan []attachment.Prepared, holders holders) error {
 	for _, p := range plan {
 		id := deviceOfPlan(p)
 		if id == "" || p.ShareID != "" || p.Unclaimed() && p.Attachment.ResourceName == "" {
 			continue
 		}
-		holds := func(r *checkpoint.Record) bool {
+		for r := range holders {
 			named := r.Hardware == nil && r.Attachment.On == nil && r.Attachment.ResourceName == ""
-			return r.Pod.UID != p.Pod.UID && !named && (p.Unclaimed() || r.Unclaimed()) && deviceOfPlan(r.Prepared) == id
-		}
-		var holder *checkpoint.Record
-		for r := range records {
-			if holds(r) {
-				holder = r
+			if r.Pod.UID != p.Pod.UID && !named && (p.Unclaimed() || r.Unclaimed()) && deviceOfPlan(r.Prepared) == id {
+				return reason.Errorf(reason.DeviceInUse, "device %s of pod %s is still in use on this node by pod %s: "+
+					"it is free when that pod is gone; let only one of nadra and the device plugin serve the device", id, p.Pod, r.Pod)
 			}
-		}
-		for _, d := range dels {
-			if holds(&d.Record) {
-				holder = &d.Record
-			}
-		}
-		if holder != nil {
-			return reason.Errorf(reason.DeviceInUse, "device %s of pod %s is still in use on this node by pod %s: "+
-				"it is free when that pod is gone; let only one of nadra and the device plugin serve the device", id, p.Pod, holder.Pod)
 		}
 	}
 	return nil

@@ -111,8 +111,8 @@ func TestDeviceHeld(t *testing.T) {
 		"both named by users":                      {use("1", "", "vf-1"), use("2", "", "vf-1"), false},
 	} {
 		for of, err := range map[string]error{
-			"record":      deviceHeld([]attachment.Prepared{c.plan}, each(checkpoint.Record{Prepared: c.there}), nil),
-			"pending DEL": deviceHeld([]attachment.Prepared{c.plan}, each(), []checkpoint.PendingDEL{{Record: checkpoint.Record{Prepared: c.there}}}),
+			"record":      deviceHeld([]attachment.Prepared{c.plan}, holding([]checkpoint.Record{{Prepared: c.there}})),
+			"pending DEL": deviceHeld([]attachment.Prepared{c.plan}, holding(nil, checkpoint.PendingDEL{Record: checkpoint.Record{Prepared: c.there}})),
 		} {
 			if (err != nil) != c.held || c.held && reason.Of(err) != reason.DeviceInUse {
 				t.Errorf("%s, %s: got %v", name, of, err)

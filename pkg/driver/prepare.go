@@ -85,12 +85,12 @@ func (p *preparer) take(claims, plan []*resourceapi.ResourceClaim, prepared [][]
 	if slices.ContainsFunc(all, func(one attachment.Prepared) bool { return hasOfPool(one) || deviceOfPlan(one) != "" }) {
 		p.taking.Lock()
 		defer p.taking.Unlock()
-		if held := poolDeviceInUse(all, p.store.Each, p.store.PendingDELs()); held != nil { // the kubelet asks again
+		if held := poolDeviceInUse(all, p.store.Holders); held != nil { // the kubelet asks again
 			p.sweeps.Set()
 			p.attacher.PendingDELs.Hasten(func(r checkpoint.Record) bool { return has(&r, held.share) })
 			return held
 		}
-		if err := deviceHeld(all, p.store.Each, p.store.PendingDELs()); err != nil {
+		if err := deviceHeld(all, p.store.Holders); err != nil {
 			return err
 		}
 	}

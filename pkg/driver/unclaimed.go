@@ -213,7 +213,7 @@ func (u *unclaimedPods) recordLocked(ctx context.Context, sandbox attachment.San
 	sandbox.Cookie = ns.Cookie
 	u.taking.Lock()
 	defer u.taking.Unlock()
-	if err := deviceHeld(plan, u.store.Each, u.store.PendingDELs()); err != nil {
+	if err := deviceHeld(plan, u.store.Holders); err != nil {
 		return err
 	}
 	return u.store.PutUnclaimed(plan, sandbox)

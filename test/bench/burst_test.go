@@ -3,10 +3,8 @@ package bench
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -21,6 +19,7 @@ import (
 
 	"github.com/nadra-dev/nadra/test/bench/stats"
 	"github.com/nadra-dev/nadra/test/cluster"
+	"github.com/nadra-dev/nadra/test/lab"
 )
 
 const (
@@ -106,7 +105,7 @@ func BenchmarkBurst(b *testing.B) {
 					s.reboot(b, kind.node, &f)
 				}
 				s.clear(b, size)
-				must(b, freeAddresses(s.Cluster.Node(kind.node)))
+				must(b, freeAddresses(b.Context(), s.Cluster.Node(kind.node)))
 				rounds[kind.name] = append(rounds[kind.name], f)
 				b.Logf("%d pods, %s: %.1f s, %.0f KiB each (%s), Prepare failed for %d, %d late; back %.1f s after a reboot, Prepare failed for %d: %q",
 					size, f.Kind, f.Seconds, f.KiB, f.Passed, f.Refused, f.Late, f.Back, f.BackRefused, f.BackMessages)
@@ -121,18 +120,32 @@ func BenchmarkBurst(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// freeAddresses removes host-local's reservations on a node without pods. Multus (4.3.0) leaves those of pods that ran when the
-// node lost its power, and after three rounds its node has no address for a pod.
-func freeAddresses(node *cluster.Node) error {
+// freeAddresses removes host-local's reservations on a node whose pods are gone. Multus (4.3.0) leaves those of pods that ran
+// when the node lost its power. It also leaves all of the cluster's own network, whose configuration it has reduced before
+// its DEL ("no IP ranges specified"): after three rounds its node would have no address for a pod.
+func freeAddresses(ctx context.Context, node *cluster.Node) error {
+	_, err := node.Exec(ctx, "sh", "-c", "rm -f /var/lib/cni/networks/*/[0-9]*; test -e /etc/cni/net.d/multus.d && rm -f /run/cni-addresses/*/[0-9]* || true")
+	return err
+}
+
+// reserved returns host-local's reservations on a node, one file for each address.
+func reserved(node *cluster.Node) ([]string, error) {
 	networks, err := node.HostPath("/var/lib/cni/networks")
 	if err != nil {
+		return nil, err
+	}
+	return filepath.Glob(filepath.Join(networks, "*", "[0-9]*"))
+}
+
+// awaitAttached waits until the pods of the floor, for whose networks nothing waits, have them.
+func (s *starter) awaitAttached(ctx context.Context, kind podKind, size int) error {
+	return lab.Eventually(ctx, podTime, func(context.Context) error {
+		files, err := reserved(s.Cluster.Node(kind.node))
+		if err == nil && len(files) < size*kind.networks {
+			err = fmt.Errorf("%d pods have %d addresses, want %d for each", size, len(files), kind.networks)
+		}
 		return err
-	}
-	reserved, err := filepath.Glob(filepath.Join(networks, "*", "[0-9]*"))
-	for _, file := range reserved {
-		err = errors.Join(err, os.Remove(file))
-	}
-	return err
+	})
 }
 
 // medianBurst returns the round with the median time, with the way back of the round in which that has the median time.
@@ -194,6 +207,9 @@ func (s *starter) burst(b *testing.B, kind podKind, size int) burstFigures {
 		f.Ready.Add(ready[burstPod(kind, i)].Sub(created[i]))
 	}
 	s.check(b, kind, burstPod(kind, 0))
+	if kind.name == floor {
+		must(b, s.awaitAttached(b.Context(), kind, size))
+	}
 	f.Refused, f.Late, f.Messages = s.refusals(b, ready)
 	return f
 }

@@ -104,6 +104,9 @@ func run(ctx context.Context, kubelet, move, attach string, shared bool, args []
 		if err != nil {
 			return fmt.Errorf("reading the networks: %w", err)
 		}
+		if len(files) == 0 {
+			return fmt.Errorf("reading the networks: %s has no .conflist", attach)
+		}
 		for _, file := range files {
 			network, err := libcni.NetworkConfFromFile(file)
 			if err != nil {

@@ -177,7 +177,7 @@ type Webhook struct {
 type Published struct {
 	Slices  int `json:"slices"`
 	Devices int `json:"devices"`
-	// Unoffered are the networks that no node offers, as namespace/name, sorted.
+	// Unoffered are the networks that nadra serves and no node offers, as namespace/name, sorted.
 	Unoffered []string `json:"unoffered,omitempty"`
 }
 

@@ -79,10 +79,16 @@ var changes = []struct {
 	{"nadra-webhook", translate.Blocker, "", func(c *Capabilities) { c.Webhook = nil }},
 	{"nadra-webhook", translate.Blocker, ": nadra-controller/pods", func(c *Capabilities) { c.Webhook.Untrusted = []string{"nadra-controller/pods.nadra.dev"} }},
 	{"nadra-devices", translate.Warning, "1 of 2 networks: ran/f1", func(c *Capabilities) { c.Published.Unoffered = []string{"ran/f1"} }},
-	{"nadra-devices", translate.Info, "none is nadra's", func(c *Capabilities) { c.own(); c.Published.Unoffered = []string{"ran/f1"} }},
+	{"nadra-devices", translate.Warning, "2 of 2 networks: ran/f1", func(c *Capabilities) { c.Published = &Published{} }}, // in a file of an older version
+	{"nadra-devices", translate.Info, "none is nadra's", func(c *Capabilities) { c.own(); c.Published = &Published{} }},
+	{"nadra-devices", translate.Info, "1 of 2 networks: ran/f1", func(c *Capabilities) {
+		c.own("node-2")
+		c.Multus = []Multus{{DaemonSet: "kube-multus-ds"}}
+		c.Published.Unoffered = []string{"ran/f1"}
+	}},
 	{"nadra-devices", translate.Warning, "", func(c *Capabilities) {
 		c.own("node-2")
-		c.Published.Unoffered = []string{"ran/f1"}
+		c.Multus, c.Published.Unoffered = nil, []string{"ran/f1"}
 		*c = c.Of([]string{"node-1"})
 	}},
 	{"waiting-pods", Unknown, "", func(c *Capabilities) { c.lose(PartClaims) }},
@@ -277,7 +283,7 @@ func TestUnreadPartIsNeverOK(t *testing.T) {
 		change func(*Capabilities)
 		checks []string
 	}{
-		PartNetworks:    {func(c *Capabilities) { c.Networks = nil }, []string{"network-configurations", "network-plugins", "network-masters", "cni-plugins", "masters", "dhcp-daemon"}},
+		PartNetworks:    {func(c *Capabilities) { c.Networks = nil }, []string{"network-configurations", "network-plugins", "network-masters", "cni-plugins", "masters", "dhcp-daemon", "nadra-devices"}},
 		PartComponents:  {func(c *Capabilities) { c.Controller = nil }, []string{"schedulers", "autoscalers", "nadra-controller"}},
 		PartPods:        {func(c *Capabilities) { c.own("node-1"); c.Nadra.ReadyNodes = nil }, []string{"static-pods", "waiting-pods", "nadra-driver"}},
 		PartMultus:      {func(c *Capabilities) { c.Nadra, c.Multus = nil, nil }, []string{"multus", "nadra-driver"}},

@@ -134,15 +134,29 @@ func nadraWebhook(c *Capabilities) result {
 // nadraDevices reports how many devices the nodes offer, and the networks that no node offers.
 func nadraDevices(c *Capabilities) result {
 	p := c.Published
-	switch {
-	case p == nil, c.Nadra == nil && p.Slices == 0:
+	if p == nil || c.Nadra == nil && p.Slices == 0 {
 		return nothing
-	case c.Nadra == nil || c.Nadra.Ready == 0 || len(p.Unoffered) == 0:
-	case c.noneOwned():
+	}
+	unoffered := p.Unoffered
+	if p.Devices == 0 && len(unoffered) == 0 { // a file of an older version
+		for _, n := range c.Networks {
+			unoffered = append(unoffered, n.String())
+		}
+	}
+	status := warning
+	if c.Installation().Labelled() && len(c.Multus) > 0 { // which has the other nodes
+		status = info
+	}
+	switch {
+	case c.Nadra == nil || c.Nadra.Ready == 0:
+	case len(unoffered) == 0 && c.gap(PartNetworks, "") != nil:
+		return missing(c, PartNetworks, "")
+	case len(unoffered) == 0:
+	case c.noneOwned() && p.Devices == 0:
 		return found(info, labelNodes, "no node offers a network yet, because none is nadra's by its label")
 	default:
-		return found(warning, "Find the reason of each network: kubectl nadra get networks -A -o wide.",
-			"no node offers %d of %s: %s", len(p.Unoffered), count(len(c.Networks), "network"), list(p.Unoffered))
+		return found(status, "Find the reason of each network: kubectl nadra get networks -A -o wide.",
+			"no node of nadra offers %d of %s: %s", len(unoffered), count(len(c.Networks), "network"), list(unoffered))
 	}
 	return fine("%s in %s", count(p.Devices, "device"), count(p.Slices, "ResourceSlice"))
 }

@@ -52,7 +52,7 @@ func (r *reader) readWebhook(ctx context.Context) {
 	}
 }
 
-// readSlices counts the devices of nadra's ResourceSlices, and finds the networks that none of them lists.
+// readSlices counts the devices of nadra's ResourceSlices, and finds the networks that none of them offers.
 func (r *reader) readSlices(ctx context.Context) {
 	out, in := &Published{}, inspect.Input{Networks: r.networks}
 	if !each(ctx, r, PartSlices, "resourceslices.resource.k8s.io", kube.OwnSlices, r.Kube.ResourceV1().ResourceSlices().List, func(s *resourceapi.ResourceSlice) {
@@ -66,7 +66,7 @@ func (r *reader) readSlices(ctx context.Context) {
 		return
 	}
 	for _, n := range inspect.OfferedNetworks(in) {
-		if len(n.Nodes) == 0 {
+		if len(n.Nodes) == 0 && (n.Pool == "" || r.installed.Pools()) { // else it is a device plugin's, and so are its pods
 			out.Unoffered = append(out.Unoffered, n.Namespace+"/"+n.Name)
 		}
 	}

@@ -12,9 +12,9 @@ import (
 // Read parses JSON or YAML that has an apiVersion and a kind. It ignores unknown fields, which a later version
 // may have, and rejects another apiVersion or kind. Its errors end with the remedy.
 func Read(text []byte, apiVersion, kind, remedy string, document any) error {
-	unmarshal := json.Unmarshal
-	if !json.Valid(text) {
-		unmarshal = func(text []byte, to any) error { return yaml.Unmarshal(text, to) }
+	unmarshal := func(text []byte, to any) error { return yaml.Unmarshal(text, to) }
+	if bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) {
+		unmarshal = json.Unmarshal // which refuses what comes after the document
 	}
 	var head struct{ APIVersion, Kind string }
 	err := unmarshal(text, &head)

@@ -52,7 +52,7 @@ type Netns interface {
 	Reroute(netns string, remove, add []checkpoint.Route) error
 }
 
-// Options has what an Attacher needs. All fields but Metrics are required.
+// Options has what an Attacher needs. All fields are required.
 type Options struct {
 	Store   *checkpoint.Store
 	Plugins Plugins
