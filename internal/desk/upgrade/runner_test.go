@@ -68,7 +68,7 @@ func newWorld(t *testing.T, objects ...runtime.Object) *world {
 		Say: func(format string, args ...any) { w.progress = append(w.progress, fmt.Sprintf(format, args...)) },
 	}
 	w.runner.Nodes = nodepod.Runner{
-		Kube: w, Namespace: "nadra", Timeout: time.Second,
+		Kube: w, Namespace: "nadra", Timeout: time.Minute,
 		Raw: func(context.Context, string) ([]byte, error) { return []byte(w.log), nil },
 	}
 	w.PrependReactor("get", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
