@@ -174,17 +174,18 @@ func (s *Store) DeferDEL(key Key, cause error) error {
 // PendingDELs returns all pending DELs, the oldest first.
 func (s *Store) PendingDELs() []PendingDEL { return s.pending.list() }
 
-// Holders yields all records, and then those of the pending DELs with their DEL: all that may still have a device. The
-// DELs are read last, because a record is deleted once its DEL is pending: whoever reads them first may miss both. What
-// Each asks of a loop holds for this one.
+// Holders yields all records, and then the record of each pending DEL with the DEL: all that may still have a device. Who
+// reads the DELs first may miss an attachment whose DEL is deferred, and its record deleted, in between. A loop must obey
+// the rules of Each.
 func (s *Store) Holders(yield func(*Record, *PendingDEL) bool) {
 	for r := range s.Each {
 		if !yield(r, nil) {
 			return
 		}
 	}
-	for _, del := range s.PendingDELs() {
-		if !yield(&del.Record, &del) {
+	dels := s.PendingDELs()
+	for i := range dels {
+		if !yield(&dels[i].Record, &dels[i]) {
 			return
 		}
 	}

@@ -64,7 +64,7 @@ func TestHolders(t *testing.T) {
 	if err := s.MarkAttaching([]checkpoint.Key{key}, sandbox, nil); err != nil {
 		t.Fatal(err)
 	}
-	deferred := make(chan error)
+	deferred := make(chan error, 1)
 	var dels []*checkpoint.PendingDEL
 	for _, del := range s.Holders {
 		if del != nil {
@@ -72,7 +72,7 @@ func TestHolders(t *testing.T) {
 			continue
 		}
 		go func() { deferred <- s.DeferDEL(key, errors.New("daemon is down")) }()
-		for len(s.PendingDELs()) == 0 {
+		for len(s.PendingDELs()) == 0 && len(deferred) == 0 { // it waits for the loop's lock when its DEL is pending
 			runtime.Gosched()
 		}
 	}

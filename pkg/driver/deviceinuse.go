@@ -48,10 +48,10 @@ func has(r *checkpoint.Record, s share) bool {
 	return s == share{v1alpha1.DriverName, r.Pool, r.Device, r.ShareID} || uses(r, s)
 }
 
-// holders are the records and pending DELs that may have a device, as checkpoint.Store has them.
+// holders are the records and pending DELs that may have a device, as checkpoint.Store.Holders yields them.
 type holders = iter.Seq2[*checkpoint.Record, *checkpoint.PendingDEL]
 
-// holderOf returns the record that has a share, or nil, and its pending DEL if there is one, for pods with these claims. A
+// holderOf returns the record that has a share, or nil, and its pending DEL if there is one, for the pod that has these claims. A
 // pending DEL holds a copy of a shared device against its own claim only: the DEL of a tenant may never succeed, and
 // others get the copy meanwhile.
 func holderOf(s share, holders holders, claims ...*resourceapi.ResourceClaim) (holder *checkpoint.Record, pending *checkpoint.PendingDEL) {

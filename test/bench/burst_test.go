@@ -137,7 +137,7 @@ func reserved(node *cluster.Node) ([]string, error) {
 	return filepath.Glob(filepath.Join(networks, "*", "[0-9]*"))
 }
 
-// awaitAttached waits until the pods of the floor, for whose networks nothing waits, have them.
+// awaitAttached waits until the pods of the floor have their addresses: their containers start earlier.
 func (s *starter) awaitAttached(ctx context.Context, kind podKind, size int) error {
 	return lab.Eventually(ctx, podTime, func(context.Context) error {
 		files, err := reserved(s.Cluster.Node(kind.node))

@@ -50,8 +50,8 @@ type podKind struct {
 	networks    int
 }
 
-// floor is the kind that shows what claims and plugins cost without anything else: nothing waits for the plugins,
-// and nobody learns of the networks.
+// floor is the kind that shows what claims and plugins cost without anything else: containers do not wait for the
+// plugins, and nobody writes network-status.
 const floor = "floorthree"
 
 var podKinds = []podKind{

@@ -18,7 +18,7 @@ func (r *report) trafficGoals(out map[string]goal) {
 			continue
 		}
 		burst := fmt.Sprintf("burst of %d pods with 3 networks", size)
-		out[burst+", API traffic over a bare DRA driver's"] = atMost(ours.KiB/bare.KiB, trafficGoal, "")
+		out[burst+", API traffic over a bare driver's"] = atMost(ours.KiB/bare.KiB, trafficGoal, "")
 		out[burst+", beside thick Multus"] = atMost(ours.Seconds, multus.Seconds, " s")
 		if size == rebooted {
 			out[burst+", back after a reboot, beside thick Multus"] = atMost(ours.Back, multus.Back, " s")

@@ -177,8 +177,9 @@ type Webhook struct {
 type Published struct {
 	Slices  int `json:"slices"`
 	Devices int `json:"devices"`
-	// Unoffered are the networks that nadra serves and no node offers, as namespace/name, sorted.
-	Unoffered []string `json:"unoffered,omitempty"`
+	// Unoffered are the networks that no node offers, as namespace/name, sorted, except those left to device plugins. It is
+	// nil if it was not read, as in files of older versions.
+	Unoffered []string `json:"unoffered,omitzero"`
 }
 
 // Installation returns nadra's programs with their flags.

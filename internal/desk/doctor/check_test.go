@@ -78,10 +78,17 @@ var changes = []struct {
 	{"nadra-webhook", translate.Blocker, "nadra-system/nadra-webhook", func(c *Capabilities) { c.Webhook.Ready = 0 }},
 	{"nadra-webhook", translate.Blocker, "", func(c *Capabilities) { c.Webhook = nil }},
 	{"nadra-webhook", translate.Blocker, ": nadra-controller/pods", func(c *Capabilities) { c.Webhook.Untrusted = []string{"nadra-controller/pods.nadra.dev"} }},
-	{"nadra-devices", translate.Warning, "1 of 2 networks: ran/f1", func(c *Capabilities) { c.Published.Unoffered = []string{"ran/f1"} }},
-	{"nadra-devices", translate.Warning, "2 of 2 networks: ran/f1", func(c *Capabilities) { c.Published = &Published{} }}, // in a file of an older version
+	{"nadra-devices", translate.Warning, "1 of 2 networks are offered by no node: ran/f1", func(c *Capabilities) { c.Published.Unoffered = []string{"ran/f1"} }},
+	{"nadra-devices", translate.Warning, "2 of 2 networks are offered by no node: ran/f1", func(c *Capabilities) { c.Published = &Published{} }}, // in a file of an older version
+	{"nadra-devices", OK, "0 devices", func(c *Capabilities) { c.Published = &Published{Unoffered: []string{}} }},
+	{"nadra-devices", Unknown, "", func(c *Capabilities) { c.Nadra = nil; c.lose(PartMultus) }},
+	{"nadra-devices", translate.Warning, "1 of 2 networks are offered by no node: ran/f1", func(c *Capabilities) {
+		c.own("node-1", "node-2")
+		c.Multus = []Multus{{DaemonSet: "kube-multus-ds"}}
+		c.Published.Unoffered = []string{"ran/f1"}
+	}},
 	{"nadra-devices", translate.Info, "none is nadra's", func(c *Capabilities) { c.own(); c.Published = &Published{} }},
-	{"nadra-devices", translate.Info, "1 of 2 networks: ran/f1", func(c *Capabilities) {
+	{"nadra-devices", translate.Info, "1 of 2 networks are offered by no node: ran/f1", func(c *Capabilities) {
 		c.own("node-2")
 		c.Multus = []Multus{{DaemonSet: "kube-multus-ds"}}
 		c.Published.Unoffered = []string{"ran/f1"}

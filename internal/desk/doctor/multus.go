@@ -76,7 +76,7 @@ func multusFile(r *probe.Report) *probe.MultusSettings {
 // addSettings adds settings, or their place to equal settings.
 func addSettings(all []sourced, where string, s *probe.MultusSettings) []sourced {
 	known := *s
-	known.DefaultNetworks, known.SystemNamespaces = append([]string(nil), s.DefaultNetworks...), append([]string(nil), s.SystemNamespaces...) // an empty list is none
+	known.DefaultNetworks, known.SystemNamespaces = append([]string(nil), s.DefaultNetworks...), append([]string(nil), s.SystemNamespaces...) // an empty list is as good as none
 	i := slices.IndexFunc(all, func(other sourced) bool { return reflect.DeepEqual(other.MultusSettings, known) })
 	if i < 0 {
 		return append(all, sourced{where, known})

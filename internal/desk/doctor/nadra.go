@@ -134,18 +134,23 @@ func nadraWebhook(c *Capabilities) result {
 // nadraDevices reports how many devices the nodes offer, and the networks that no node offers.
 func nadraDevices(c *Capabilities) result {
 	p := c.Published
-	if p == nil || c.Nadra == nil && p.Slices == 0 {
+	switch {
+	case p == nil:
+		return nothing
+	case c.Nadra == nil && c.gap(PartMultus, "") != nil: // both are DaemonSets
+		return missing(c, PartMultus, "")
+	case c.Nadra == nil && p.Slices == 0:
 		return nothing
 	}
 	unoffered := p.Unoffered
-	if p.Devices == 0 && len(unoffered) == 0 { // a file of an older version
+	if p.Unoffered == nil && p.Devices == 0 { // a file of an older version
 		for _, n := range c.Networks {
 			unoffered = append(unoffered, n.String())
 		}
 	}
 	status := warning
-	if c.Installation().Labelled() && len(c.Multus) > 0 { // which has the other nodes
-		status = info
+	if some := p.Devices > 0 && c.Installation().Labelled(); some && len(c.Multus) > 0 && (c.SomeNodes || len(c.ownedNodes()) < len(c.Nodes)) {
+		status = info // Multus serves the other nodes
 	}
 	switch {
 	case c.Nadra == nil || c.Nadra.Ready == 0:
@@ -156,7 +161,7 @@ func nadraDevices(c *Capabilities) result {
 		return found(info, labelNodes, "no node offers a network yet, because none is nadra's by its label")
 	default:
 		return found(status, "Find the reason of each network: kubectl nadra get networks -A -o wide.",
-			"no node of nadra offers %d of %s: %s", len(unoffered), count(len(c.Networks), "network"), list(unoffered))
+			"%d of %s are offered by no node: %s", len(unoffered), count(len(c.Networks), "network"), list(unoffered))
 	}
 	return fine("%s in %s", count(p.Devices, "device"), count(p.Slices, "ResourceSlice"))
 }

@@ -65,8 +65,9 @@ func (r *reader) readSlices(ctx context.Context) {
 	if r.failed(PartSlices, "", inspect.ReadProfiles(ctx, r.Kube, &in), "the right to list nodes") {
 		return
 	}
+	out.Unoffered = []string{}
 	for _, n := range inspect.OfferedNetworks(in) {
-		if len(n.Nodes) == 0 && (n.Pool == "" || r.installed.Pools()) { // else it is a device plugin's, and so are its pods
+		if len(n.Nodes) == 0 && (n.Pool == "" || r.installed.Pools()) { // else it is a device plugin's, and Multus serves its pods
 			out.Unoffered = append(out.Unoffered, n.Namespace+"/"+n.Name)
 		}
 	}

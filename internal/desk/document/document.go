@@ -4,20 +4,26 @@ package document
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 
+	yamlv3 "go.yaml.in/yaml/v3"
 	"sigs.k8s.io/yaml"
 )
 
 // Read parses JSON or YAML that has an apiVersion and a kind. It ignores unknown fields, which a later version
-// may have, and rejects another apiVersion or kind. Its errors end with the remedy.
+// may have, and rejects another apiVersion or kind, and a second document. Its errors end with the remedy.
 func Read(text []byte, apiVersion, kind, remedy string, document any) error {
-	unmarshal := func(text []byte, to any) error { return yaml.Unmarshal(text, to) }
-	if bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) {
-		unmarshal = json.Unmarshal // which refuses what comes after the document
+	unmarshal, err := json.Unmarshal, error(nil)
+	if !json.Valid(text) {
+		unmarshal = func(text []byte, to any) error { return yaml.Unmarshal(text, to) }
+		err = alone(text)
 	}
 	var head struct{ APIVersion, Kind string }
-	err := unmarshal(text, &head)
+	if err == nil {
+		err = unmarshal(text, &head)
+	}
 	if err == nil && (head.APIVersion != apiVersion || head.Kind != kind) {
 		err = fmt.Errorf("apiVersion %.60q and kind %.60q are not %s %s", head.APIVersion, head.Kind, apiVersion, kind)
 	}
@@ -26,6 +32,19 @@ func Read(text []byte, apiVersion, kind, remedy string, document any) error {
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %s", err, remedy)
+	}
+	return nil
+}
+
+// alone returns an error if text is not YAML, or has more than one document: package yaml ignores all but the first.
+func alone(text []byte) error {
+	d := yamlv3.NewDecoder(bytes.NewReader(text))
+	var document yamlv3.Node
+	if err := d.Decode(&document); err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("reading YAML: %w", err)
+	}
+	if !errors.Is(d.Decode(&document), io.EOF) {
+		return errors.New("something follows the document: keep one of them")
 	}
 	return nil
 }

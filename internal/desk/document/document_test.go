@@ -9,7 +9,9 @@ import (
 func TestReadDocument(t *testing.T) {
 	for _, test := range []struct{ text, want string }{
 		{`{"apiVersion":"v1","kind":"List","name":"7","later":1}`, ""},
-		{`{"apiVersion":"v1","kind":"List"}{"apiVersion":"v1","kind":"List"}`, "after top-level value"},
+		{"{apiVersion: v1, kind: List, name: 7} # JSON with a remark", ""},
+		{`{"apiVersion":"v1","kind":"List"}{"apiVersion":"v1","kind":"List"}`, "follows the document"},
+		{"apiVersion: v1\nkind: List\n---\napiVersion: v1\nkind: List\n", "follows the document"},
 		{"apiVersion: v1\nkind: List\nname: 7\n", ""},
 		{"", `apiVersion "" and kind "" are not v1 List: write one`},
 		{`{"apiVersion":"v2","kind":"List"}`, `apiVersion "v2" and kind "List" are not v1 List: write one`},

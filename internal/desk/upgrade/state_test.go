@@ -151,7 +151,7 @@ func TestStateForms(t *testing.T) {
 
 func TestParseStateErrors(t *testing.T) {
 	for _, test := range []struct{ text, want string }{
-		{"{", "reading the state of the upgrade: unexpected end of JSON input"},
+		{"{", "reading the state of the upgrade: reading YAML"},
 		{`{"apiVersion":"v1","kind":"Pod"}`, `apiVersion "v1" and kind "Pod" `},
 		{`{"apiVersion":"nadra.dev/v1alpha1","kind":"UpgradeState","nodes":{"a":{"direction":"up"}}}`, "nodes[a] "},
 		{`{"apiVersion":"nadra.dev/v1alpha1","kind":"UpgradeState","nodes":{"a":{"direction":"to-multus","step":"serve"}}}`, "nodes[a] "},
