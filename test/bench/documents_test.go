@@ -106,7 +106,7 @@ func TestDocuments(t *testing.T) {
 		"1000 nodes, 100 NADs, memory of the API server, times that without slices":                        true,
 		"1000 nodes, 100 NADs, memory of the scheduler, times that without slices":                         false, // 1.5
 		"burst of 100 pods with 3 networks, beside thick Multus":                                           true,
-		"burst of 50 pods with 3 networks, API traffic over a bare driver's":                           true,
+		"burst of 50 pods with 3 networks, API traffic over a bare driver's":                               true,
 	} {
 		if g, ok := parsed.Goals[name]; !ok || g.Measured == nil || g.Met != met {
 			t.Errorf("goal for %s: %+v, want met=%t", name, g, met)
