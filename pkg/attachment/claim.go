@@ -160,7 +160,7 @@ func checkCovers(configs []claimConfig, results []resourceapi.DeviceRequestAlloc
 	for _, c := range configs {
 		if c.config.DeviceFrom != "" && !slices.ContainsFunc(results, func(r resourceapi.DeviceRequestAllocationResult) bool {
 			device, _, _ := strings.Cut(c.config.DeviceFrom, "/")
-			return c.covers(r.Request) && (r.Driver == v1alpha1.DriverName || strings.Contains(r.Request, "/") && !isOf(device, r.Request))
+			return Covers(c.requests, r.Request) && (r.Driver == v1alpha1.DriverName || strings.Contains(r.Request, "/") && !isOf(device, r.Request))
 		}) {
 			return errCoversNoNetwork(c.config.DeviceFrom, c.requests)
 		}
@@ -219,7 +219,7 @@ func overlaid(configs []claimConfig, request, claimNamespace string) (config v1a
 	covering := []v1alpha1.AttachmentConfig{{TypeMeta: v1alpha1.TypeMeta()}}
 	var network NetworkRef
 	for _, c := range configs {
-		if !c.covers(request) {
+		if !Covers(c.requests, request) {
 			continue
 		}
 		named := networkIn(c.config, claimNamespace)
@@ -260,9 +260,6 @@ type claimConfig struct {
 	requests []string
 	config   v1alpha1.AttachmentConfig
 }
-
-// covers reports whether the config applies to a request.
-func (c claimConfig) covers(request string) bool { return Covers(c.requests, request) }
 
 // Covers reports whether a config with the given names applies to a request. A config without requests applies to all,
 // and a config of a request applies to its subrequests.

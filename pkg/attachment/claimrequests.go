@@ -156,7 +156,7 @@ func (reader requestReader) selection(o Option) (s Selection, isNetwork, sure bo
 	}
 	for _, c := range reader.configs {
 		// A config of all requests does not cover those for other drivers.
-		if (ours || len(c.requests) > 0) && c.covers(o.Name) {
+		if (ours || len(c.requests) > 0) && Covers(c.requests, o.Name) {
 			covering = append(covering, c.config)
 		}
 	}

@@ -37,7 +37,7 @@ func (t *trio) startBare(b *testing.B) {
 	networks := b.TempDir()
 	args := []string{"-shared", "-attach", networks, t.Cluster.Kubeconfig(), node.Name(), bareDriver}
 	for i := range starterNetworks {
-		config := fmt.Sprintf(`{"cniVersion":"1.0.0","name":%q,"plugins":[%s]}`, networkNo(i), starterPlugin(i))
+		config := fmt.Sprintf(`{"cniVersion":"1.0.0","name":%q,"plugins":[{%s}]}`, networkNo(i), starterPlugin(i))
 		must(b, os.WriteFile(filepath.Join(networks, networkNo(i)+".conflist"), []byte(config), 0o600))
 		args = append(args, networkNo(i)+",name="+networkNo(i))
 	}

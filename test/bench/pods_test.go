@@ -111,9 +111,9 @@ const starterNetworks = 3
 // claimTemplate returns the name of the template with that many networks.
 func claimTemplate(networks int) string { return fmt.Sprintf("networks-%d", networks) }
 
-// starterPlugin returns the configuration of the plugin of a network.
+// starterPlugin returns the keys of the configuration of a network's plugin.
 func starterPlugin(i int) string {
-	return fmt.Sprintf(`{"type":"macvlan","master":"lan0","mode":"bridge","ipam":{"type":"host-local","subnet":"10.%d.0.0/16"}}`, 110+i)
+	return fmt.Sprintf(`"type":"macvlan","master":"lan0","mode":"bridge","ipam":{"type":"host-local","subnet":"10.%d.0.0/16"}`, 110+i)
 }
 
 func newStarter(b *testing.B, t *trio, namespace string) *starter {
@@ -121,7 +121,7 @@ func newStarter(b *testing.B, t *trio, namespace string) *starter {
 	must(b, t.CreateNamespace(b.Context(), namespace))
 	var selections []attachment.Selection
 	for i := range starterNetworks {
-		config := fmt.Sprintf(`{"cniVersion":"1.0.0","name":"%s-%d",%s`, namespace, i, starterPlugin(i)[1:])
+		config := fmt.Sprintf(`{"cniVersion":"1.0.0","name":"%s-%d",%s}`, namespace, i, starterPlugin(i))
 		must(b, t.CreateNAD(b.Context(), namespace, networkNo(i), config))
 		must(b, t.Published(b.Context(), namespace+"/"+networkNo(i)))
 		network := attachment.NetworkRef{Namespace: namespace, Name: networkNo(i)}

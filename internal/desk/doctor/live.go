@@ -44,7 +44,8 @@ type reader struct {
 	Cluster
 	caps Capabilities
 	// groups are the names of the API groups.
-	groups   []string
+	groups []string
+	// networks are the NADs, of which caps has what checks need.
 	networks []*nadv1.NetworkAttachmentDefinition
 	// installed has nadra's programs, as far as they were read.
 	installed installation.Settings

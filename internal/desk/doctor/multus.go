@@ -3,9 +3,10 @@ package doctor
 import (
 	"cmp"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/nadra-dev/nadra/internal/probe"
 )
@@ -75,11 +76,10 @@ func multusFile(r *probe.Report) *probe.MultusSettings {
 
 // addSettings adds settings, or their place to equal settings.
 func addSettings(all []sourced, where string, s *probe.MultusSettings) []sourced {
-	known := *s
-	known.DefaultNetworks, known.SystemNamespaces = append([]string(nil), s.DefaultNetworks...), append([]string(nil), s.SystemNamespaces...) // an empty list is as good as none
-	i := slices.IndexFunc(all, func(other sourced) bool { return reflect.DeepEqual(other.MultusSettings, known) })
+	// An empty list is as good as none.
+	i := slices.IndexFunc(all, func(other sourced) bool { return equality.Semantic.DeepEqual(other.MultusSettings, *s) })
 	if i < 0 {
-		return append(all, sourced{where, known})
+		return append(all, sourced{where, *s})
 	}
 	all[i].where += ", " + where
 	return all

@@ -135,11 +135,9 @@ func nadraWebhook(c *Capabilities) result {
 func nadraDevices(c *Capabilities) result {
 	p := c.Published
 	switch {
-	case p == nil:
-		return nothing
-	case c.Nadra == nil && c.gap(PartMultus, "") != nil: // both are DaemonSets
+	case p != nil && c.Nadra == nil && c.gap(PartMultus, "") != nil: // both are DaemonSets
 		return missing(c, PartMultus, "")
-	case c.Nadra == nil && p.Slices == 0:
+	case p == nil, c.Nadra == nil && p.Slices == 0:
 		return nothing
 	}
 	unoffered := p.Unoffered

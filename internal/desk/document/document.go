@@ -15,25 +15,28 @@ import (
 // Read parses JSON or YAML that has an apiVersion and a kind. It ignores unknown fields, which a later version
 // may have, and rejects another apiVersion or kind, and a second document. Its errors end with the remedy.
 func Read(text []byte, apiVersion, kind, remedy string, document any) error {
-	unmarshal, err := json.Unmarshal, error(nil)
-	if !json.Valid(text) {
-		unmarshal = func(text []byte, to any) error { return yaml.Unmarshal(text, to) }
-		err = alone(text)
-	}
-	var head struct{ APIVersion, Kind string }
-	if err == nil {
-		err = unmarshal(text, &head)
-	}
-	if err == nil && (head.APIVersion != apiVersion || head.Kind != kind) {
-		err = fmt.Errorf("apiVersion %.60q and kind %.60q are not %s %s", head.APIVersion, head.Kind, apiVersion, kind)
-	}
-	if err == nil {
-		err = unmarshal(text, document)
-	}
-	if err != nil {
+	if err := read(text, apiVersion, kind, document); err != nil {
 		return fmt.Errorf("%w: %s", err, remedy)
 	}
 	return nil
+}
+
+func read(text []byte, apiVersion, kind string, document any) error {
+	unmarshal := json.Unmarshal
+	if !json.Valid(text) {
+		if err := alone(text); err != nil {
+			return err
+		}
+		unmarshal = func(text []byte, to any) error { return yaml.Unmarshal(text, to) }
+	}
+	var head struct{ APIVersion, Kind string }
+	if err := unmarshal(text, &head); err != nil {
+		return err
+	}
+	if head.APIVersion != apiVersion || head.Kind != kind {
+		return fmt.Errorf("apiVersion %.60q and kind %.60q are not %s %s", head.APIVersion, head.Kind, apiVersion, kind)
+	}
+	return unmarshal(text, document)
 }
 
 // alone returns an error if text is not YAML, or has more than one document: package yaml ignores all but the first.
