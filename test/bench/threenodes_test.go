@@ -54,7 +54,7 @@ func threeNodes(b *testing.B) *trio {
 		Nodes:         4,
 		KubeletConfig: map[string]any{"syncFrequency": "1m"},
 		APIServerArgs: auditArgs(),
-		OnBoot:        makeMaster,
+		OnBoot:        func(ctx context.Context, n *cluster.Node) error { return lab.MakeLink(ctx, n, lan) },
 	}, func(l *lab.Lab) error {
 		t.Lab = l
 		if err := t.install(b.Context()); err != nil {
@@ -64,12 +64,6 @@ func threeNodes(b *testing.B) *trio {
 		return nil
 	})
 	return t
-}
-
-// makeMaster creates the master of macvlan networks.
-func makeMaster(ctx context.Context, n *cluster.Node) error {
-	_, err := n.Exec(ctx, "sh", "-ec", fmt.Sprintf("ip link add %[1]s type veth peer name %[1]sp; ip link set %[1]s up; ip link set %[1]sp up", lan))
-	return err
 }
 
 // install restricts nadra to the first node and installs Multus on the next ones.

@@ -48,9 +48,10 @@ func IsReady(p *corev1.Pod) bool {
 	})
 }
 
-// MakeLink creates an interface on a node that networks can have as master.
+// MakeLink creates an interface on a node that networks can have as master. The interface is up from the start: a pod
+// that waits for it may take it into its own namespace at once.
 func MakeLink(ctx context.Context, n *cluster.Node, name string) error {
-	_, err := n.Exec(ctx, "sh", "-ec", strings.ReplaceAll("ip link add X type veth peer name Xp; ip link set X up; ip link set Xp up", "X", name))
+	_, err := n.Exec(ctx, "sh", "-ec", strings.ReplaceAll("ip link add X up type veth peer name Xp; ip link set Xp up", "X", name))
 	return err
 }
 
