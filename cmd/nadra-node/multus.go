@@ -10,6 +10,7 @@ import (
 	"github.com/nadra-dev/nadra/internal/multusstate"
 	"github.com/nadra-dev/nadra/internal/podnet"
 	"github.com/nadra-dev/nadra/internal/podns"
+	"github.com/nadra-dev/nadra/internal/probe"
 )
 
 // awaitLimit limits how long a subcommand waits. Its pod has a minute.
@@ -39,13 +40,13 @@ func runMultus(ctx context.Context, args []string, out io.Writer) error {
 			}
 			return state.Check(links)
 		},
-		"adopted": func(ctx context.Context) (any, error) { return multusstate.Report{}, state.AwaitAdopted(ctx) },
+		"adopted": func(ctx context.Context) (any, error) { return probe.MultusReport{}, state.AwaitAdopted(ctx) },
 		"returned": func(ctx context.Context) (any, error) {
 			links, err := linksOf(hostRoot)
 			if err != nil {
 				return nil, err
 			}
-			return multusstate.Report{}, state.AwaitReturned(ctx, links)
+			return probe.MultusReport{}, state.AwaitReturned(ctx, links)
 		},
 	}[fs.Arg(0)]
 	if do == nil || fs.NArg() != 1 {

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/nadra-dev/nadra/internal/podns"
+	"github.com/nadra-dev/nadra/internal/probe"
 	"github.com/nadra-dev/nadra/internal/truncate"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
@@ -21,31 +22,18 @@ const awaitInterval = 200 * time.Millisecond
 // maxListed is the number of sandboxes that an error lists.
 const maxListed = 3
 
-// Report is what a node has of Multus.
-type Report struct {
-	// Sandboxes and Networks are those that Multus has attached, and that exist.
-	Sandboxes int `json:"sandboxes"`
-	Networks  int `json:"networks"`
-	// Gone is the number of sandboxes that do not exist any more. Their DELs are due.
-	Gone int `json:"gone"`
-	// Missing are interfaces that Multus has attached and that the pod's namespace lacks, as
-	// namespace/name of the pod and interface. A device that a program uses without the kernel's
-	// driver is one of them.
-	Missing []string `json:"missing,omitempty"`
-}
-
 // Namespaces lists the interfaces of the network namespace at a path in the host. It returns
 // podns.ErrGone if there is none.
 type Namespaces func(path string) (links []string, err error)
 
 // Check reports what nadra would adopt. It returns an error if a sandbox that exists could not be
 // adopted as it is now.
-func (d Dir) Check(links Namespaces) (Report, error) {
+func (d Dir) Check(links Namespaces) (probe.MultusReport, error) {
 	sandboxes, problems, err := d.Sandboxes()
 	if err != nil {
-		return Report{}, err
+		return probe.MultusReport{}, err
 	}
-	var out Report
+	var out probe.MultusReport
 	for _, s := range sandboxes {
 		there, err := links(s.NetNS)
 		switch {

@@ -34,34 +34,25 @@ type ConfDirs struct {
 	Kept string
 }
 
-// ConfReport lists the configurations.
-type ConfReport struct {
-	// Moved are the files that were taken away or given back, sorted.
-	Moved []string `json:"moved"`
-	// Left are the configurations that the runtime has now, sorted. It uses the
-	// first.
-	Left []string `json:"left"`
-}
-
 // Take moves Multus' configurations, if any, from Conf to Kept. It refuses if the runtime
 // would have no other configuration, and if the directory has none at all: the runtime reads
 // another one then.
-func (d ConfDirs) Take() (ConfReport, error) {
+func (d ConfDirs) Take() (probe.MultusConfReport, error) {
 	multus, others, err := d.list()
 	if err != nil {
-		return ConfReport{}, fmt.Errorf("taking Multus' configuration away: %w", err)
+		return probe.MultusConfReport{}, fmt.Errorf("taking Multus' configuration away: %w", err)
 	}
 	if len(others) == 0 {
-		return ConfReport{}, fmt.Errorf("taking Multus' configuration away: %w", reason.Errorf(reason.LastConfiguration,
+		return probe.MultusConfReport{}, fmt.Errorf("taking Multus' configuration away: %w", reason.Errorf(reason.LastConfiguration,
 			"%s has no other configuration, and the runtime would have no network: put the default network's own configuration there, "+
 				"or set --cni-conf-dir to the directory that the runtime reads", d.Conf))
 	}
 	for _, name := range multus {
 		if err := moveConf(filepath.Join(d.Conf, name), filepath.Join(d.Kept, name)); err != nil {
-			return ConfReport{}, fmt.Errorf("taking Multus' configuration away: %w", err)
+			return probe.MultusConfReport{}, fmt.Errorf("taking Multus' configuration away: %w", err)
 		}
 	}
-	return ConfReport{Moved: multus, Left: others}, nil
+	return probe.MultusConfReport{Moved: multus, Left: others}, nil
 }
 
 // WithoutMultus reports whether the container runtime has a configuration, and none of Multus. A
@@ -79,21 +70,21 @@ func (d ConfDirs) WithoutMultus() (bool, error) {
 
 // Give moves configurations from Kept to Conf. It keeps a file that was written to Conf
 // under the same name meanwhile, because it is newer.
-func (d ConfDirs) Give() (ConfReport, error) {
+func (d ConfDirs) Give() (probe.MultusConfReport, error) {
 	report, err := d.give()
 	if err != nil {
-		return ConfReport{}, fmt.Errorf("giving Multus' configuration back: %w", err)
+		return probe.MultusConfReport{}, fmt.Errorf("giving Multus' configuration back: %w", err)
 	}
 	return report, nil
 }
 
 // give moves the configurations, and leaves it to Give to say so in its errors.
-func (d ConfDirs) give() (ConfReport, error) {
+func (d ConfDirs) give() (probe.MultusConfReport, error) {
 	kept, err := names(d.Kept)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return ConfReport{}, err
+		return probe.MultusConfReport{}, err
 	}
-	report := ConfReport{Moved: []string{}}
+	report := probe.MultusConfReport{Moved: []string{}}
 	for _, name := range kept {
 		from, to := filepath.Join(d.Kept, name), filepath.Join(d.Conf, name)
 		if _, err := os.Lstat(to); err == nil {
@@ -114,7 +105,7 @@ func (d ConfDirs) give() (ConfReport, error) {
 // Await waits until the runtime has a configuration of Multus, which Multus' daemon
 // writes a moment after its pod is ready. Until then the runtime starts pods with the
 // default network alone. It returns an error when ctx ends before.
-func (d ConfDirs) Await(ctx context.Context) (ConfReport, error) {
+func (d ConfDirs) Await(ctx context.Context) (probe.MultusConfReport, error) {
 	var multus, others []string
 	err := wait.PollUntilContextCancel(ctx, confInterval, true, func(context.Context) (found bool, err error) {
 		multus, others, err = d.list()
@@ -125,9 +116,9 @@ func (d ConfDirs) Await(ctx context.Context) (ConfReport, error) {
 			d.Conf, strings.Join(others, ", "))
 	}
 	if err != nil {
-		return ConfReport{}, fmt.Errorf("waiting for Multus' configuration: %w", err)
+		return probe.MultusConfReport{}, fmt.Errorf("waiting for Multus' configuration: %w", err)
 	}
-	return ConfReport{Moved: []string{}, Left: slices.Sorted(slices.Values(slices.Concat(multus, others)))}, nil
+	return probe.MultusConfReport{Moved: []string{}, Left: slices.Sorted(slices.Values(slices.Concat(multus, others)))}, nil
 }
 
 // list lists Multus' configurations and others. It ignores invalid configurations, as the

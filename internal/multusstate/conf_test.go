@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/nadra-dev/nadra/internal/probe"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
 
@@ -87,11 +88,11 @@ func TestTakeAndGive(t *testing.T) {
 func TestReports(t *testing.T) {
 	d := dirs(t, map[string]string{"00-multus.conf": shim, "10-flannel.conflist": flannel})
 	taken, err := d.Take()
-	same(t, "taken", ConfReport{Moved: []string{"00-multus.conf"}, Left: []string{"10-flannel.conflist"}}, taken)
+	same(t, "taken", probe.MultusConfReport{Moved: []string{"00-multus.conf"}, Left: []string{"10-flannel.conflist"}}, taken)
 	again, err2 := d.Take()
-	same(t, "taken again", ConfReport{Moved: []string{}, Left: []string{"10-flannel.conflist"}}, again)
+	same(t, "taken again", probe.MultusConfReport{Moved: []string{}, Left: []string{"10-flannel.conflist"}}, again)
 	given, err3 := d.Give()
-	same(t, "given", ConfReport{Moved: []string{"00-multus.conf"}, Left: []string{"00-multus.conf", "10-flannel.conflist"}}, given)
+	same(t, "given", probe.MultusConfReport{Moved: []string{"00-multus.conf"}, Left: []string{"00-multus.conf", "10-flannel.conflist"}}, given)
 	for _, err := range []error{err, err2, err3} {
 		if err != nil {
 			t.Error(err)
@@ -144,7 +145,7 @@ func TestInterrupted(t *testing.T) {
 
 func TestNoDirectory(t *testing.T) {
 	d := ConfDirs{Conf: filepath.Join(t.TempDir(), "absent"), Kept: t.TempDir()}
-	for _, do := range []func() (ConfReport, error){d.Take, d.Give} {
+	for _, do := range []func() (probe.MultusConfReport, error){d.Take, d.Give} {
 		if _, err := do(); err == nil || !strings.Contains(err.Error(), d.Conf) {
 			t.Errorf("error %v, want one with %s", err, d.Conf)
 		}
@@ -167,7 +168,7 @@ func TestAwaitConf(t *testing.T) {
 		if err != nil || ctx.Err() != nil {
 			t.Fatal(err)
 		}
-		same(t, "the report", ConfReport{Moved: []string{}, Left: []string{"00-multus.conf", "10-flannel.conflist"}}, report)
+		same(t, "the report", probe.MultusConfReport{Moved: []string{}, Left: []string{"00-multus.conf", "10-flannel.conflist"}}, report)
 
 		d = dirs(t, map[string]string{"10-flannel.conflist": flannel})
 		if _, err := d.Await(ctx); reason.Of(err) != reason.MultusConfigurationMissing || !strings.Contains(err.Error(), "10-flannel.conflist") {

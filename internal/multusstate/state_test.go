@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nadra-dev/nadra/internal/podns"
+	"github.com/nadra-dev/nadra/internal/probe"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
@@ -289,28 +290,28 @@ func TestCheck(t *testing.T) {
 	for name, test := range map[string]struct {
 		prepare func(multus)
 		links   Namespaces
-		want    Report
+		want    probe.MultusReport
 		refused string
 	}{
 		"adoptable": {
 			func(m multus) { m.web(id("a")) }, func(string) ([]string, error) { return []string{"lo", "eth0", "net1", "second"}, nil },
-			Report{Sandboxes: 1, Networks: 2},
+			probe.MultusReport{Sandboxes: 1, Networks: 2},
 			"",
 		},
 		"without an interface": {
 			func(m multus) { m.web(id("a")) }, func(string) ([]string, error) { return []string{"lo", "eth0", "net1"}, nil },
-			Report{Sandboxes: 1, Networks: 2, Missing: []string{"shop/web second"}},
+			probe.MultusReport{Sandboxes: 1, Networks: 2, Missing: []string{"shop/web second"}},
 			"",
 		},
-		"gone": {func(m multus) { m.web(id("a")) }, func(string) ([]string, error) { return nil, podns.ErrGone }, Report{Gone: 1}, ""},
+		"gone": {func(m multus) { m.web(id("a")) }, func(string) ([]string, error) { return nil, podns.ErrGone }, probe.MultusReport{Gone: 1}, ""},
 		"attaching": {
 			func(m multus) {
 				m.web(id("a"))
 				_ = os.Remove(filepath.Join(m.results(), "blue-"+id("a")+"-net1"))
-			}, func(string) ([]string, error) { return []string{"lo", "eth0"}, nil }, Report{}, "pod shop/web: ",
+			}, func(string) ([]string, error) { return []string{"lo", "eth0"}, nil }, probe.MultusReport{}, "pod shop/web: ",
 		},
 		"unreadable": {
-			func(m multus) { m.web(id("a")) }, func(string) ([]string, error) { return nil, errors.New("permission denied") }, Report{}, "pod shop/web: permission denied",
+			func(m multus) { m.web(id("a")) }, func(string) ([]string, error) { return nil, errors.New("permission denied") }, probe.MultusReport{}, "pod shop/web: permission denied",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -120,3 +120,25 @@ func ReadOnly(mountinfo []byte, path string) bool {
 func below(path, dir string) bool {
 	return dir == "/" || path == dir || strings.HasPrefix(path, dir+"/")
 }
+
+// MultusReport is what a node has of Multus.
+type MultusReport struct {
+	// Sandboxes and Networks are those that Multus has attached, and that exist.
+	Sandboxes int `json:"sandboxes"`
+	Networks  int `json:"networks"`
+	// Gone is the number of sandboxes that do not exist any more. Their DELs are due.
+	Gone int `json:"gone"`
+	// Missing are interfaces that Multus has attached and that the pod's namespace lacks, as
+	// namespace/name of the pod and interface. A device that a program uses without the kernel's
+	// driver is one of them.
+	Missing []string `json:"missing,omitempty"`
+}
+
+// MultusConfReport lists the configurations.
+type MultusConfReport struct {
+	// Moved are the files that were taken away or given back, sorted.
+	Moved []string `json:"moved"`
+	// Left are the configurations that the runtime has now, sorted. It uses the
+	// first.
+	Left []string `json:"left"`
+}

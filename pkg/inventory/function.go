@@ -36,6 +36,12 @@ const (
 // eswitchSwitchdev is the eswitch mode in which functions have representors.
 const eswitchSwitchdev = "switchdev"
 
+// PCI base classes of functions that pools can have.
+const (
+	classNetwork     = 0x02
+	classAccelerator = 0x12
+)
+
 // DriverVFIO is the driver by which user space drives a function.
 const DriverVFIO = "vfio-pci"
 
@@ -159,6 +165,12 @@ type VDPA struct {
 	// Path is the device file of vhost_vdpa in the host.
 	Path string
 }
+
+// IsNetwork reports whether the function is a network card by its PCI class.
+func (f *Function) IsNetwork() bool { return f.Class>>16 == classNetwork }
+
+// IsAccelerator reports whether the function is a processing accelerator by its PCI class.
+func (f *Function) IsAccelerator() bool { return f.Class>>16 == classAccelerator }
 
 // VFIOBound reports whether user space drives the function.
 func (f *Function) VFIOBound() bool { return f.Driver == DriverVFIO }

@@ -96,7 +96,7 @@ func (o *doctorOptions) run(ctx context.Context) error {
 // capabilities reads the facts from the file or the cluster.
 func (o *doctorOptions) capabilities(ctx context.Context) (doctor.Capabilities, error) {
 	if o.from != "" {
-		c, err := readCapabilities(o.from)
+		c, err := readDocument("capabilities", o.from, doctor.ParseCapabilities)
 		c.BesideMultus = c.BesideMultus || o.beside
 		return c.Of(o.nodes), err
 	}

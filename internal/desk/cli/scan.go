@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 
@@ -123,8 +124,34 @@ func (o *scanOptions) capabilities() (*doctor.Capabilities, error) {
 	if o.caps == "" {
 		return nil, nil
 	}
-	c, err := readCapabilities(o.caps)
+	c, err := readDocument("capabilities", o.caps, doctor.ParseCapabilities)
 	return &c, err
+}
+
+// nodeFacts returns the facts about the probed nodes in the capabilities of a file, or nil without
+// capabilities.
+func nodeFacts(path string, c *doctor.Capabilities) ([]translate.NodeFacts, error) {
+	if c == nil {
+		return nil, nil
+	}
+	var out []translate.NodeFacts
+	for _, n := range c.Nodes {
+		if n.Probe == nil {
+			continue
+		}
+		facts := translate.NodeFacts{Name: n.Name}
+		for _, dir := range n.Probe.BinDirs {
+			facts.Plugins = append(facts.Plugins, dir.Plugins...)
+		}
+		for _, i := range n.Probe.Interfaces {
+			facts.Interfaces = append(append(facts.Interfaces, i.Name), i.AltNames...)
+		}
+		out = append(out, facts)
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("reading capabilities of %s: no node was probed: save them with doctor --probe", path)
+	}
+	return out, nil
 }
 
 // readBaseline reads the file of --baseline, if there is one.

@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/nadra-dev/nadra/internal/atomicfile"
 	"github.com/nadra-dev/nadra/pkg/translate"
@@ -201,22 +200,6 @@ func (s staging) stage(name string) (staged, error) {
 		err = keepOwner(f, old)
 	}
 	return out, errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
-}
-
-// keepOwner gives a file the owner of the file that it will replace.
-func keepOwner(f *os.File, old fs.FileInfo) error {
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	was, is := old.Sys().(*syscall.Stat_t), info.Sys().(*syscall.Stat_t)
-	if was.Uid == is.Uid && was.Gid == is.Gid {
-		return nil
-	}
-	if err := f.Chown(int(was.Uid), int(was.Gid)); err != nil {
-		return fmt.Errorf("keeping its owner: %w: run the command as its owner, or use --output-dir", err)
-	}
-	return nil
 }
 
 // write writes a document to a file that the user names; - is standard output. Other users of the machine can

@@ -9,8 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/nadra-dev/nadra/internal/multusstate"
 	"github.com/nadra-dev/nadra/internal/nodepod"
+	"github.com/nadra-dev/nadra/internal/probe"
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
@@ -19,7 +19,7 @@ func (s steps) turn(ctx context.Context, node, onOff string) error {
 	if s.DryRun != "" {
 		return nil
 	}
-	var report multusstate.ConfReport
+	var report probe.MultusConfReport
 	if err := s.runPod(ctx, s.writingPod(node, onOff), &report); err != nil {
 		return fmt.Errorf("turning Multus' configuration %s: %w", onOff, err)
 	}
@@ -33,7 +33,7 @@ func (s steps) awaitConfiguration(ctx context.Context, node string) error {
 	if s.DryRun != "" {
 		return nil
 	}
-	var report multusstate.ConfReport
+	var report probe.MultusConfReport
 	if err := s.runPod(ctx, s.writingPod(node, "await"), &report); err != nil {
 		return fmt.Errorf("waiting for Multus' configuration: %w", err)
 	}

@@ -13,7 +13,7 @@ import (
 	"k8s.io/kubectl/pkg/util/podutils"
 
 	"github.com/nadra-dev/nadra/internal/installation"
-	"github.com/nadra-dev/nadra/internal/multusstate"
+	"github.com/nadra-dev/nadra/internal/probe"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
@@ -89,7 +89,7 @@ func (s steps) assign(ctx context.Context, name string, _ *Move) error {
 // inspect checks, while Multus still serves the node, that nadra's driver can adopt what Multus has
 // attached there.
 func (s steps) inspect(ctx context.Context, name string, _ *Move) error {
-	var found multusstate.Report
+	var found probe.MultusReport
 	if err := s.look(ctx, name, "check", &found, "SYS_ADMIN"); err != nil || s.DryRun != "" {
 		return err
 	}
@@ -102,7 +102,7 @@ func (s steps) inspect(ctx context.Context, name string, _ *Move) error {
 
 // adopt waits until nadra's driver has adopted what Multus has attached on the node.
 func (s steps) adopt(ctx context.Context, name string, _ *Move) error {
-	return s.look(ctx, name, "adopted", &multusstate.Report{})
+	return s.look(ctx, name, "adopted", &probe.MultusReport{})
 }
 
 // driverWait limits the wait for a driver on a node that it is about to lose.
@@ -123,7 +123,7 @@ func (s steps) release(ctx context.Context, name string, _ *Move) error {
 	if err := s.labelNode(ctx, name, v1alpha1.OwnerReturning); err != nil {
 		return err
 	}
-	return s.look(ctx, name, "returned", &multusstate.Report{}, "SYS_ADMIN")
+	return s.look(ctx, name, "returned", &probe.MultusReport{}, "SYS_ADMIN")
 }
 
 // giveBack waits until Multus' pod is ready on the node, and until the container runtime has Multus'

@@ -7,18 +7,6 @@ import (
 	"k8s.io/dynamic-resource-allocation/deviceattribute"
 )
 
-// PCI base classes of functions that pools can have.
-const (
-	classNetwork     = 0x02
-	classAccelerator = 0x12
-)
-
-// IsNetwork reports whether the function is a network card by its PCI class.
-func (f *Function) IsNetwork() bool { return f.Class>>16 == classNetwork }
-
-// IsAccelerator reports whether the function is a processing accelerator by its PCI class.
-func (f *Function) IsAccelerator() bool { return f.Class>>16 == classAccelerator }
-
 // wanted reports whether the PCI function is a network card or an accelerator.
 func (s *scan) wanted(address string) (class uint32, ok bool) {
 	n, err := strconv.ParseUint(s.value(pciDevices+address+"/class"), 0, 32)

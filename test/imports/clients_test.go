@@ -1,0 +1,61 @@
+package imports
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/go/packages"
+)
+
+// clients are the systems other than Linux that a release has kubectl-nadra for.
+var clients = []string{"darwin/arm64", "windows/amd64"}
+
+// TestClients fails if kubectl-nadra does not compile for one of the clients. It checks types, and skips the bodies of
+// functions outside of the product, because a build for each system would take minutes.
+func TestClients(t *testing.T) {
+	for _, client := range clients {
+		t.Run(client, func(t *testing.T) {
+			system, arch, _ := strings.Cut(client, "/")
+			own, err := os.Getwd()
+			if err != nil {
+				t.Fatal(err)
+			}
+			own = strings.TrimSuffix(own, "test/imports")
+			roots, err := packages.Load(&packages.Config{
+				Mode: packages.LoadAllSyntax, Env: append(os.Environ(), "GOOS="+system, "GOARCH="+arch, "CGO_ENABLED=0"),
+				ParseFile: func(fset *token.FileSet, name string, source []byte) (*ast.File, error) {
+					if strings.HasPrefix(name, own) {
+						return parser.ParseFile(fset, name, source, parser.AllErrors)
+					}
+					file, err := parser.ParseFile(fset, name, source, parser.SkipObjectResolution)
+					for _, d := range file.Decls {
+						if f, ok := d.(*ast.FuncDecl); ok {
+							f.Body = nil
+						}
+					}
+					return file, err
+				},
+			}, module+"cmd/kubectl-nadra")
+			if err != nil {
+				t.Fatal(err)
+			}
+			checked := 0
+			packages.Visit(roots, nil, func(p *packages.Package) {
+				if !strings.HasPrefix(p.PkgPath, module) {
+					return
+				}
+				checked++
+				for _, e := range p.Errors {
+					t.Error(e)
+				}
+			})
+			if checked < 10 {
+				t.Errorf("%d packages of the product were checked, want kubectl-nadra and what it imports", checked)
+			}
+		})
+	}
+}
