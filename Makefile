@@ -348,8 +348,8 @@ parts: core-parts $(AIRGAP)/dist ## build what `make lanes` needs: also CRI-O an
 # Lanes with clusters wait more than they compute, so several of them run side by side,
 # the longest first. The lanes that only compute fill the gaps. A lane that fails stops
 # no other. CLUSTERS is how many clusters there are at a time.
-CLUSTERS ?= 3
-CLUSTER_LANES := test-vm e2e-upgrade e2e-node e2e-emulated e2e-beside faults e2e-ipam e2e-dropin e2e-crio conformance e2e-attacks e2e-skew e2e-kubevirt e2e-autoscalers faults-crio e2e-compose e2e-bare
+CLUSTERS ?= 4
+CLUSTER_LANES := test-vm e2e-upgrade e2e-node e2e-emulated e2e-beside faults e2e-ipam e2e-dropin e2e-crio conformance e2e-attacks e2e-skew e2e-compose e2e-kubevirt e2e-autoscalers faults-crio e2e-bare
 COMPUTE_LANES := release-check monitoring
 LANES = $(BIN)/run-lanes -logs $(BIN)/lanes -built '$(PARTS) $(AIRGAP)/dist'
 $(BIN)/run-lanes: FORCE

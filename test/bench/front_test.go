@@ -46,16 +46,11 @@ func (r *report) Front() front {
 	out.Traffic = kib["three"] / kib["thickthree"]
 	_, _, back := r.bursts(rebooted)
 	out.Back, out.BackThick = back["three"], back["thickthree"]
-	for _, l := range r.Lags {
-		switch {
-		case l.Pods == 1 && l.Kind == kindNamed("three").title:
-			out.Lag = l.Lag.Median()
-		case l.Pods == 1:
-			out.LagThick = l.Lag.Median()
-		case l.Pods == crowd && l.Kind == kindNamed("three").title:
-			out.LagCrowd = l.Lag.Median()
-		case l.Pods == crowd:
-			out.LagCrowdThick = l.Lag.Median()
+	for size, to := range map[int][]*float64{1: {&out.Lag, &out.LagThick}, crowd: {&out.LagCrowd, &out.LagCrowdThick}} {
+		for i, name := range []string{"nadra", "thick"} {
+			if l := r.lagOf(name, size); l != nil {
+				*to[i] = l.Lag.Median()
+			}
 		}
 	}
 	for _, f := range r.Beside {

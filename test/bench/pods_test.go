@@ -190,7 +190,7 @@ func (s *starter) pod(kind podKind, name string) *corev1.Pod {
 	}
 	pod := s.podWith(kind.node, name, template, names)
 	if kind.name == floor {
-		pod.Annotations = map[string]string{"otherdriver/attach": "true"}
+		pod.Annotations = map[string]string{"otherdriver/attach": strings.Join(names, ",")}
 	}
 	return pod
 }

@@ -36,6 +36,7 @@ type lagKind struct {
 var lagKinds = []lagKind{
 	{"nadra", "nadra, 3 networks", nadraNode},
 	{"thick", "thick Multus, 3 networks", thickNode},
+	{"floor", "a bare DRA driver that runs the plugins and writes network-status, 3 networks", bareNode},
 }
 
 // lagBursts has the sizes of the bursts, and how often each is repeated. Single pods are
@@ -61,14 +62,18 @@ esac
 `
 )
 
+// stampedConfig returns the configuration of that network with a name.
+func stampedConfig(name string) string {
+	return fmt.Sprintf(`{"cniVersion":"1.0.0","name":%q,"plugins":[{"type":"macvlan","master":"lan0","mode":"bridge","ipam":{"type":"host-local","subnet":"10.113.0.0/16"}},{"type":"stamp"}]}`, name)
+}
+
 // BenchmarkNetworkStatus creates pods at once and measures when each shows its networks.
 func BenchmarkNetworkStatus(b *testing.B) {
 	figures.begin(b, "network-status")
 	s := newStarter(b, threeNodes(b), "lag")
 	s.installStamp(b)
 	networks := []string{networkNo(0), networkNo(1), stamped}
-	config := `{"cniVersion":"1.0.0","name":"lag-stamped","plugins":[{"type":"macvlan","master":"lan0","mode":"bridge","ipam":{"type":"host-local","subnet":"10.113.0.0/16"}},{"type":"stamp"}]}`
-	must(b, s.CreateNAD(b.Context(), s.namespace, stamped, config))
+	must(b, s.CreateNAD(b.Context(), s.namespace, stamped, stampedConfig("lag-stamped")))
 	must(b, s.Published(b.Context(), s.namespace+"/"+stamped))
 	var wants []lab.Want
 	for _, n := range networks {
@@ -96,8 +101,8 @@ func BenchmarkNetworkStatus(b *testing.B) {
 
 func (s *starter) installStamp(b *testing.B) {
 	b.Helper()
-	for _, number := range []int{nadraNode, thickNode} {
-		node := s.Cluster.Node(number)
+	for _, kind := range lagKinds {
+		node := s.Cluster.Node(kind.node)
 		must(b, lab.WriteHostFile(node, stampFile, []byte(stamp), 0o755))
 		_, err := node.Exec(b.Context(), "mkdir", "-p", stampDir)
 		must(b, err)
@@ -112,8 +117,13 @@ func (s *starter) lag(b *testing.B, f *lagFigures, networks []string, round int)
 	creating.SetLimit(20)
 	for i := range f.Pods {
 		creating.Go(func() error {
+			pod := s.podWith(f.kind.node, name(i), stamped, networks)
+			if f.kind.node == bareNode {
+				pod = s.podWith(bareNode, name(i), bareTemplateName(len(networks)), networks)
+				pod.Annotations = map[string]string{"otherdriver/attach": strings.Join(networks, ","), "otherdriver/status": "true"}
+			}
 			created[i] = time.Now()
-			_, err := s.CreatePod(b.Context(), s.podWith(f.kind.node, name(i), stamped, networks))
+			_, err := s.CreatePod(b.Context(), pod)
 			return err
 		})
 	}

@@ -31,6 +31,8 @@ type trio struct {
 	*lab.Lab
 	// multus is the folder of thick Multus' programs.
 	multus string
+	// bare is the bare driver's program with its arguments.
+	bare []string
 	// nothing is the path of the plugin that does nothing, possibly for a while.
 	nothing string
 }

@@ -9,8 +9,9 @@
 //	-move early|late  The devices are interfaces. The driver moves them into pods, in a hook of NRI before nadra's (early)
 //	                  or a moment after it (late), says so in the claim, and moves them back when the sandbox stops. What it
 //	                  has prepared is in a file, for its next process.
-//	-attach DIR       The driver runs the CNI plugins of the configuration lists in DIR for each pod with the annotation
-//	                  otherdriver/attach, beside the kubelet, and nothing waits for them: what networks cost at least.
+//	-attach DIR       The driver runs the CNI plugins of the configuration lists in DIR that a pod's annotation
+//	                  otherdriver/attach names, beside the kubelet, and nothing waits for them: what networks cost at
+//	                  least. It writes the network-status of pods with the annotation otherdriver/status.
 //	-shared           Several claims may have one device.
 //	-kubelet DIR      The kubelet's root directory.
 //
@@ -37,6 +38,8 @@ import (
 	"github.com/containerd/nri/pkg/api"
 	"github.com/containerd/nri/pkg/stub"
 	"github.com/containernetworking/cni/libcni"
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
+	nadutils "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/utils"
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 	resourceapi "k8s.io/api/resource/v1"
@@ -50,6 +53,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/nadra-dev/nadra/internal/failpoint"
+	"github.com/nadra-dev/nadra/internal/kube"
+	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
 // hookDelay is how long after its hook a late driver moves an interface: nadra must wait for it.
@@ -95,7 +100,7 @@ func run(ctx context.Context, kubelet, move, attach string, shared bool, args []
 	if err := os.MkdirAll(folder, 0o750); err != nil {
 		return err
 	}
-	d := &driver{kube: kube, name: args[2], host: host, moves: move != "", file: filepath.Join(folder, "allocated.json"), allocated: map[types.UID][]allocation{}}
+	d := &driver{kube: kube, name: args[2], host: host, moves: move != "", file: filepath.Join(folder, "allocated.json"), allocated: map[types.UID][]allocation{}, networks: map[string]*libcni.NetworkConfigList{}}
 	if err := d.load(); err != nil {
 		return err
 	}
@@ -112,7 +117,7 @@ func run(ctx context.Context, kubelet, move, attach string, shared bool, args []
 			if err != nil {
 				return fmt.Errorf("reading the networks: %w", err)
 			}
-			d.networks = append(d.networks, network)
+			d.networks[network.Name] = network
 		}
 		move = cmp.Or(move, "early")
 	}
@@ -180,8 +185,8 @@ type driver struct {
 	moves bool
 	// file has allocated, for the next process.
 	file string
-	// networks are those of annotated pods.
-	networks []*libcni.NetworkConfigList
+	// networks are those of annotated pods, by name.
+	networks map[string]*libcni.NetworkConfigList
 	// delay is how long after the hook interfaces are moved; 0 is in the hook.
 	delay time.Duration
 
@@ -300,10 +305,7 @@ func (d *driver) Synchronize(ctx context.Context, pods []*api.PodSandbox, _ []*a
 // RunPodSandbox moves the pod's interfaces into it.
 func (d *driver) RunPodSandbox(_ context.Context, pod *api.PodSandbox) error {
 	if pod.GetAnnotations()[attachAnnotation] != "" {
-		go d.attach(pod, func(n *libcni.NetworkConfigList, rt *libcni.RuntimeConf) error {
-			_, err := plugins.AddNetworkList(context.Background(), n, rt)
-			return err
-		})
+		go d.add(context.Background(), pod)
 	}
 	for _, a := range d.of(pod) {
 		move := func() {
@@ -336,17 +338,45 @@ func (d *driver) StopPodSandbox(ctx context.Context, pod *api.PodSandbox) error 
 	return nil
 }
 
-// attachAnnotation marks the pods that get networks.
-const attachAnnotation = "otherdriver/attach"
+// attachAnnotation has the names of the networks that a pod gets. statusAnnotation asks for its network-status.
+const (
+	attachAnnotation = "otherdriver/attach"
+	statusAnnotation = "otherdriver/status"
+)
 
 // plugins runs the node's CNI plugins.
 var plugins = libcni.NewCNIConfigWithCacheDir([]string{"/opt/cni/bin"}, "/var/lib/cni/otherdriver", nil)
 
 // attach runs an operation for each network of a pod.
 func (d *driver) attach(pod *api.PodSandbox, do func(*libcni.NetworkConfigList, *libcni.RuntimeConf) error) {
-	for i, n := range d.networks {
-		d.report(n.Name, do(n, &libcni.RuntimeConf{ContainerID: pod.GetId(), NetNS: netnsOf(pod), IfName: fmt.Sprintf("net%d", i+1)}))
+	for i, name := range strings.Split(pod.GetAnnotations()[attachAnnotation], ",") {
+		n := d.networks[name]
+		if n == nil {
+			d.report(name, errors.New("no configuration list of -attach has this name"))
+			continue
+		}
+		d.report(name, do(n, &libcni.RuntimeConf{ContainerID: pod.GetId(), NetNS: netnsOf(pod), IfName: fmt.Sprintf("net%d", i+1)}))
 	}
+}
+
+// add runs the ADDs of a pod, and writes its network-status.
+func (d *driver) add(ctx context.Context, pod *api.PodSandbox) {
+	var statuses []*nadv1.NetworkStatus
+	d.attach(pod, func(n *libcni.NetworkConfigList, rt *libcni.RuntimeConf) error {
+		result, err := plugins.AddNetworkList(ctx, n, rt)
+		if err != nil {
+			return err
+		}
+		status, err := nadutils.CreateNetworkStatuses(result, pod.GetNamespace()+"/"+n.Name, false, nil)
+		statuses = append(statuses, status...)
+		return err
+	})
+	if pod.GetAnnotations()[statusAnnotation] == "" {
+		return
+	}
+	text, err := json.MarshalIndent(statuses, "", "    ")
+	ref := attachment.PodRef{Namespace: pod.GetNamespace(), Name: pod.GetName(), UID: pod.GetUid()}
+	d.report(pod.GetName(), errors.Join(err, kube.AnnotatePod(ctx, d.kube, d.name, ref, "", nadv1.NetworkStatusAnnot, string(text))))
 }
 
 // netnsOf returns the path of a sandbox's network namespace.
