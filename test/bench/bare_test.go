@@ -20,8 +20,8 @@ import (
 // themselves.
 const bareDriver = "bare.nadra.dev"
 
-// startBare makes the bare driver's devices and networks, one of each for a network of a pod, and runs it. It runs the
-// plugins of the networks for pods of the floor only.
+// startBare runs the bare driver on its node, with a device for each network of a pod. It runs the plugins of the networks
+// for pods of the floor only.
 func (t *trio) startBare(b *testing.B) {
 	b.Helper()
 	program, err := cluster.Program{
@@ -33,17 +33,25 @@ func (t *trio) startBare(b *testing.B) {
 	_, err = t.Kube.ResourceV1().DeviceClasses().Create(b.Context(), class, metav1.CreateOptions{})
 	must(b, err)
 
+	node := t.Cluster.Node(bareNode)
 	networks := b.TempDir()
 	write := func(name, config string) {
 		must(b, os.WriteFile(filepath.Join(networks, name+".conflist"), []byte(config), 0o600))
 	}
-	t.bare = []string{program, "-shared", "-attach", networks, t.Cluster.Kubeconfig(), t.Cluster.Node(bareNode).Name(), bareDriver}
+	args := []string{"-shared", "-attach", networks, t.Cluster.Kubeconfig(), node.Name(), bareDriver}
 	for i := range starterNetworks {
 		write(networkNo(i), fmt.Sprintf(`{"cniVersion":"1.0.0","name":%q,"plugins":[{%s}]}`, networkNo(i), starterPlugin(i)))
-		t.bare = append(t.bare, networkNo(i)+",name="+networkNo(i))
+		args = append(args, networkNo(i)+",name="+networkNo(i))
 	}
 	write(stamped, stampedConfig(stamped))
-	t.runBare(b)
+	// The cluster's end ends the driver.
+	cmd := node.Command(context.WithoutCancel(b.Context()), program, args...)
+	cmd.Stderr = os.Stderr
+	go func() {
+		if err := node.Run(cmd); err != nil && !errors.As(err, new(*exec.ExitError)) {
+			fmt.Fprintln(os.Stderr, "running the bare DRA driver:", err)
+		}
+	}()
 	must(b, lab.Eventually(b.Context(), podTime, func(ctx context.Context) error {
 		slices, err := t.Kube.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{FieldSelector: "spec.driver=" + bareDriver})
 		if err == nil && len(slices.Items) == 0 {
@@ -51,19 +59,6 @@ func (t *trio) startBare(b *testing.B) {
 		}
 		return err
 	}))
-}
-
-// runBare runs the bare driver until its node or the cluster ends.
-func (t *trio) runBare(b *testing.B) {
-	b.Helper()
-	node := t.Cluster.Node(bareNode)
-	cmd := node.Command(context.WithoutCancel(b.Context()), t.bare[0], t.bare[1:]...)
-	cmd.Stderr = os.Stderr
-	go func() {
-		if err := node.Run(cmd); err != nil && !errors.As(err, new(*exec.ExitError)) {
-			fmt.Fprintln(os.Stderr, "running the bare DRA driver:", err)
-		}
-	}()
 }
 
 // bareTemplateName returns the name of the template with that many of the bare driver's devices.

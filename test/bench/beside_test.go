@@ -68,8 +68,8 @@ func BenchmarkBesideMultus(b *testing.B) {
 	must(b, node.StartComponent(b.Context(), cluster.Kubelet))
 	must(b, l.nodeReady(b.Context(), node))
 	if err != nil {
-		log, logErr := node.Log("multus-daemon")
-		b.Fatalf("measuring in %s: %v; the log of Multus' daemon (%v)\n%s", node.Name(), err, logErr, log[max(0, len(log)-4000):])
+		log, logErr := l.Cluster.Kubectl(b.Context(), "-n", "kube-system", "logs", "daemonset/kube-multus-ds", "--tail=40")
+		b.Fatalf("measuring in %s: %v; the log of Multus' daemon (%v)\n%s", node.Name(), err, logErr, log)
 	}
 	for _, h := range parseHook(b, out, "BenchmarkBesideMultus/") {
 		figures.Beside = append(figures.Beside, besideFigures{h})

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -102,8 +101,8 @@ func BenchmarkBurst(b *testing.B) {
 		for range burstRounds {
 			for _, kind := range kinds {
 				f := s.burst(b, kind, size)
-				if size == rebooted && kind.name != "barethree" {
-					s.reboot(b, kind, &f)
+				if size == rebooted && kind.node != bareNode {
+					s.reboot(b, kind.node, &f)
 				}
 				s.clear(b, size)
 				must(b, freeAddresses(b.Context(), s.Cluster.Node(kind.node)))
@@ -138,22 +137,15 @@ func reserved(node *cluster.Node) ([]string, error) {
 	return filepath.Glob(filepath.Join(networks, "*", "[0-9]*"))
 }
 
-// awaitAttached waits until the pods of the floor have addresses that they got since a time: their containers start earlier.
-func (s *starter) awaitAttached(b *testing.B, size int, since time.Time) {
-	want := size * kindNamed(floor).networks
-	must(b, lab.Eventually(b.Context(), podTime, func(context.Context) error {
-		files, err := reserved(s.Cluster.Node(bareNode))
-		found := 0
-		for _, file := range files {
-			if info, statErr := os.Stat(file); statErr == nil && info.ModTime().After(since) {
-				found++
-			}
-		}
-		if err == nil && found < want {
-			err = fmt.Errorf("%d pods got %d addresses, want %d", size, found, want)
+// awaitAttached waits until the pods of the floor have their addresses: their containers start earlier.
+func (s *starter) awaitAttached(ctx context.Context, kind podKind, size int) error {
+	return lab.Eventually(ctx, podTime, func(context.Context) error {
+		files, err := reserved(s.Cluster.Node(kind.node))
+		if err == nil && len(files) < size*kind.networks {
+			err = fmt.Errorf("%d pods have %d addresses, want %d for each", size, len(files), kind.networks)
 		}
 		return err
-	}))
+	})
 }
 
 // medianBurst returns the round with the median time, with the way back of the round in which that has the median time.
@@ -216,7 +208,7 @@ func (s *starter) burst(b *testing.B, kind podKind, size int) burstFigures {
 	}
 	s.check(b, kind, burstPod(kind, 0))
 	if kind.name == floor {
-		s.awaitAttached(b, size, started)
+		must(b, s.awaitAttached(b.Context(), kind, size))
 	}
 	f.Refused, f.Late, f.Messages = s.refusals(b, ready)
 	return f
@@ -280,16 +272,10 @@ func (s *starter) awaitAll(b *testing.B, size int, ok func(watch.Event) bool) ma
 }
 
 // reboot cuts the node's power, boots it and waits until all pods are Ready again.
-func (s *starter) reboot(b *testing.B, kind podKind, f *burstFigures) {
-	node := s.Cluster.Node(kind.node)
+func (s *starter) reboot(b *testing.B, number int, f *burstFigures) {
+	node := s.Cluster.Node(number)
 	started := time.Now()
 	must(b, node.Reboot(b.Context()))
-	switch kind.node {
-	case thickNode:
-		must(b, node.Multus().Install(b.Context(), s.multus))
-	case bareNode:
-		s.runBare(b)
-	}
 	nodeReady := time.Now()
 	back := s.awaitAll(b, f.Pods, func(e watch.Event) bool {
 		for _, c := range e.Object.(*corev1.Pod).Status.ContainerStatuses {
@@ -301,8 +287,5 @@ func (s *starter) reboot(b *testing.B, kind podKind, f *burstFigures) {
 	})
 	last := slices.MaxFunc(slices.Collect(maps.Values(back)), time.Time.Compare)
 	f.Back, f.BackReady = last.Sub(started).Seconds(), last.Sub(nodeReady).Seconds()
-	if kind.name == floor {
-		s.awaitAttached(b, f.Pods, started)
-	}
 	f.BackRefused, _, f.BackMessages = s.refusals(b, back)
 }

@@ -29,23 +29,18 @@ const lan = "lan0"
 // trio is the cluster of these nodes.
 type trio struct {
 	*lab.Lab
-	// multus is the folder of thick Multus' programs.
-	multus string
-	// bare is the bare driver's program with its arguments.
-	bare []string
 	// nothing is the path of the plugin that does nothing, possibly for a while.
 	nothing string
 }
 
-// threeNodes starts the cluster: nadra on the first node, thick Multus, as most clusters
+// threeNodes starts the cluster: nadra on the first node, thick Multus as a DaemonSet, as most clusters
 // have it, on the second, Multus without a daemon on the third, and on the fourth a DRA
 // driver that does nothing. The kubelets are configured as in other lanes, except that they
 // retry at the kubelet's own default intervals.
 func threeNodes(b *testing.B) *trio {
 	b.Helper()
 	t := &trio{}
-	var err error
-	t.multus, err = cluster.BuildThickMultus(b.Context(), os.Stderr)
+	multus, err := lab.MultusArchive(b.Context(), runDir, os.Stderr)
 	must(b, err)
 	t.nothing, err = cluster.Program{
 		Suite: "bench", Name: "nothing", Package: "./test/bench/nothing", Sources: []string{"test/bench/nothing/*.go"},
@@ -54,6 +49,7 @@ func threeNodes(b *testing.B) *trio {
 	must(b, writeAuditPolicy())
 	t.Lab = useLab(b, cluster.Options{
 		Nodes:         4,
+		ImageArchives: []string{multus},
 		KubeletConfig: map[string]any{"syncFrequency": "1m"},
 		APIServerArgs: auditArgs(),
 		OnBoot:        func(ctx context.Context, n *cluster.Node) error { return lab.MakeLink(ctx, n, lan) },
@@ -82,7 +78,7 @@ func (t *trio) install(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := t.Cluster.Node(thickNode).Multus().Install(ctx, t.multus); err != nil {
+	if err := t.InstallMultus(ctx, t.Cluster.Node(thickNode)); err != nil {
 		return err
 	}
 	thin, err := cluster.BuildMultus(ctx, os.Stderr)

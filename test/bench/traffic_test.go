@@ -40,8 +40,6 @@ func (r *report) RequestGoal() float64 { return requestGoal }
 type floorFigures struct {
 	Pods                int
 	Ours, Multus, Floor float64 // seconds
-	// OursBack, MultusBack and FloorBack are the seconds after a reboot, zero without one.
-	OursBack, MultusBack, FloorBack float64
 	// Traffic is that of the API server over that of a bare driver. FloorTraffic is the same if a bare driver's pods
 	// caused what Multus' pods cause beyond pods without networks.
 	Traffic, FloorTraffic float64
@@ -52,10 +50,9 @@ func (r *report) Floors() []floorFigures {
 	var out []floorFigures
 	for _, size := range burstSizes {
 		if at := r.burst(floor, size); at != nil {
-			seconds, kib, back := r.bursts(size)
+			seconds, kib, _ := r.bursts(size)
 			out = append(out, floorFigures{
 				Pods: size, Ours: seconds["three"], Multus: seconds["thickthree"], Floor: at.Seconds,
-				OursBack: back["three"], MultusBack: back["thickthree"], FloorBack: at.Back,
 				Traffic: kib["three"] / kib["barethree"], FloorTraffic: (kib["barethree"] + kib["thickthree"] - kib["plain"]) / kib["barethree"],
 			})
 		}

@@ -195,5 +195,5 @@ func (f *fixture) backToMultus() {
 	f.Kubectl("delete", "namespace", namespace, "--timeout=120s")
 	f.Kubectl("label", "nodes", "--all", "nadra.dev/owner-")
 	f.nadra("uninstall", "--yes")
-	f.Must(installMultus(f.Ctx, f.Cluster))
+	f.Must(f.InstallMultus(f.Ctx, nil))
 }

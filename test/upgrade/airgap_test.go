@@ -80,7 +80,7 @@ func TestAirGap(t *testing.T) {
 	f.Kubectl("delete", "namespace", namespace, "--timeout=120s")
 	f.Kubectl("label", "nodes", "--all", "nadra.dev/owner-")
 	f.nadra("uninstall", "--yes")
-	f.Must(installMultus(ctx, f.Cluster))
+	f.Must(f.InstallMultus(ctx, nil))
 }
 
 // carry copies the files of the release, and the public key of its tree, to where all machines see them.

@@ -15,14 +15,11 @@ package upgrade
 
 import (
 	"context"
-	_ "embed"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/nadra-dev/nadra/test/cluster"
 	"github.com/nadra-dev/nadra/test/lab"
@@ -30,9 +27,6 @@ import (
 
 // master is the master of the stack's macvlan networks.
 const master = "lan0"
-
-//go:embed testdata/multus.yaml
-var multusManifest string
 
 var theLab *lab.Lab
 
@@ -45,12 +39,8 @@ func start(ctx context.Context, dir string) (*cluster.Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	multus := filepath.Join(dir, "multus.tar")
-	programs, err := cluster.BuildThickMultus(ctx, os.Stderr)
+	multus, err := lab.MultusArchive(ctx, dir, os.Stderr)
 	if err != nil {
-		return nil, err
-	}
-	if err := multusImage(ctx, programs, multus); err != nil {
 		return nil, err
 	}
 	return cluster.Start(ctx, cluster.Options{
@@ -90,23 +80,6 @@ mount --bind DISK/root/cni /var/lib/cni`))
 	}
 }
 
-// multusBin is the folder of the programs in Multus' image.
-const multusBin = "/usr/src/multus-cni/bin/"
-
-// multusImage makes the image of Multus' DaemonSet.
-func multusImage(ctx context.Context, programs, archive string) error {
-	args := []string{"-o", archive, "-t", "localhost/multus:thick", "-env", "USER=root", "-env", "HOME=/", "/var/run=@/run"}
-	for _, name := range []string{"multus-daemon", "multus-shim", "install_multus"} {
-		args = append(args, multusBin+name+"="+filepath.Join(programs, name))
-	}
-	args = append(args, multusBin+"passthru="+filepath.Join(programs, "passthru-cni"))
-	cmd := exec.CommandContext(ctx, filepath.Join(lab.Root(), "bin", "mkimage"), args...)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("making Multus' image: %w\n%s", err, out)
-	}
-	return nil
-}
-
 // install makes a cluster under Multus: it installs its DaemonSet on all nodes, and nothing
 // of nadra.
 func install(ctx context.Context, c *cluster.Cluster) (err error) {
@@ -116,28 +89,5 @@ func install(ctx context.Context, c *cluster.Cluster) (err error) {
 	if err := theLab.InstallCRD(ctx); err != nil {
 		return err
 	}
-	return installMultus(ctx, c)
-}
-
-// installMultus installs Multus' DaemonSet, and waits until all runtimes use Multus.
-func installMultus(ctx context.Context, c *cluster.Cluster) error {
-	rights, err := os.ReadFile(filepath.Join(lab.Root(), "test", "cluster", "templates", "multus.yaml"))
-	if err != nil {
-		return err
-	}
-	if err := theLab.Apply(ctx, string(rights)+"\n---\n"+multusManifest); err != nil {
-		return err
-	}
-	for _, n := range c.Nodes() {
-		if err := lab.Eventually(ctx, 2*time.Minute, func(ctx context.Context) error {
-			uses, err := n.Runtime().Uses(ctx, "multus-shim")
-			if err == nil && !uses {
-				err = fmt.Errorf("the runtime of %s does not use Multus yet", n.Name())
-			}
-			return err
-		}); err != nil {
-			return err
-		}
-	}
-	return nil
+	return theLab.InstallMultus(ctx, nil)
 }

@@ -30,7 +30,7 @@ func TestSingleNode(t *testing.T) {
 			one.moveSingle()
 		})
 	}))
-	f.Must(installMultus(ctx, f.Cluster))
+	f.Must(f.InstallMultus(ctx, nil))
 }
 
 // moveSingle moves the only node.
