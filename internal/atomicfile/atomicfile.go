@@ -13,6 +13,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 )
@@ -27,18 +28,32 @@ func IsTemporary(name string) bool { return strings.Contains(filepath.Base(name)
 // Write replaces a file. A power cut after it has returned keeps the new content. After an error, the
 // file may have either content.
 func Write(path string, data []byte, mode fs.FileMode) error {
-	file, err := replace(path, data, mode, true)
+	temporary, err := write(path, data, mode, true)
 	if err != nil {
 		return err
 	}
-	return errors.Join(file.Close(), SyncDir(filepath.Dir(path)))
+	err = temporary.Close() // Windows renames no open file
+	if err == nil {
+		err = os.Rename(temporary.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, Remove(temporary.Name()))
+	}
+	return SyncDir(filepath.Dir(path))
 }
 
 // WriteUnsynced replaces a file for everybody who reads it from now on and returns it
 // open. Until the caller has synced it and its directory, a power cut may leave it torn, or the old
 // content in its place.
 func WriteUnsynced(path string, data []byte, mode fs.FileMode) (*os.File, error) {
-	return replace(path, data, mode, false)
+	temporary, err := write(path, data, mode, false)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Rename(temporary.Name(), path); err != nil {
+		return nil, errors.Join(err, temporary.Close(), Remove(temporary.Name()))
+	}
+	return temporary, nil
 }
 
 // Try returns the error with which Write would fail, as far as that can be found out without replacing
@@ -52,17 +67,6 @@ func Try(path string, data []byte, mode fs.FileMode) error {
 		return err
 	}
 	return errors.Join(temporary.Close(), Remove(temporary.Name()))
-}
-
-func replace(path string, data []byte, mode fs.FileMode, sync bool) (*os.File, error) {
-	temporary, err := write(path, data, mode, sync)
-	if err != nil {
-		return nil, err
-	}
-	if err := os.Rename(temporary.Name(), path); err != nil {
-		return nil, errors.Join(err, temporary.Close(), Remove(temporary.Name()))
-	}
-	return temporary, nil
 }
 
 // write writes a temporary file beside a path.
@@ -107,11 +111,15 @@ func RemoveTemporary(path string) error {
 	return err
 }
 
-// SyncDir makes the names of added and removed files in a directory survive a power cut.
+// SyncDir makes the names of added and removed files in a directory survive a power cut, except on Windows, which syncs
+// no directory.
 func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
 		return err
+	}
+	if runtime.GOOS == "windows" {
+		return d.Close()
 	}
 	return errors.Join(d.Sync(), d.Close())
 }

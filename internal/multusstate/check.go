@@ -12,7 +12,7 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/podns"
 	"github.com/nadra-dev/nadra/internal/probe"
-	"github.com/nadra-dev/nadra/internal/truncate"
+	"github.com/nadra-dev/nadra/internal/words"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
 
@@ -99,7 +99,7 @@ func (d Dir) AwaitReturned(ctx context.Context, links Namespaces) error {
 		return len(left) == 0, err
 	})
 	if len(left) > 0 {
-		return reason.Errorf(reason.NotReturned, "nadra's driver still has %d sandboxes of Multus: %s", len(left), strings.Join(truncate.List(left, maxListed), "; "))
+		return reason.Errorf(reason.NotReturned, "nadra's driver still has %d sandboxes of Multus: %s", len(left), strings.Join(words.ShortList(left, maxListed), "; "))
 	}
 	return err
 }
@@ -113,5 +113,5 @@ func refusal(problems []Problem) error {
 	for i, p := range problems {
 		texts[i] = fmt.Sprintf("%.12s of pod %s: %s", p.Sandbox, p.Pod, p.Error)
 	}
-	return reason.Errorf(reason.NotAdopted, "%d sandboxes of Multus cannot be adopted: %s", len(problems), strings.Join(truncate.List(texts, maxListed), "; "))
+	return reason.Errorf(reason.NotAdopted, "%d sandboxes of Multus cannot be adopted: %s", len(problems), strings.Join(words.ShortList(texts, maxListed), "; "))
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Decode parses the report of a kind in the output of nadra-node.
@@ -33,6 +34,24 @@ func DecodePods(output []byte) (*NodePods, error) {
 	out.VFs, out.Errors = end.VFs, end.Errors
 	return &out, nil
 }
+
+// DecodeLast parses the last line of an output that is a JSON object with a key at its beginning: a log also has standard
+// error. Without such a line it fails with the end of the output, which has the error of a program that failed.
+func DecodeLast(output []byte, key string, report any) error {
+	for _, line := range slices.Backward(bytes.Split(output, []byte("\n"))) {
+		if bytes.HasPrefix(line, []byte(`{"`+key+`":`)) {
+			return json.Unmarshal(line, report)
+		}
+	}
+	text := bytes.TrimSpace(output)
+	if len(text) == 0 {
+		return errors.New("the pod has ended without a report: look at the node, which may have restarted")
+	}
+	return errors.New(string(text[max(0, len(text)-maxText):]))
+}
+
+// maxText limits an error from an output, in bytes.
+const maxText = 4096
 
 // decode parses the lines of an output, each into a document for its kind, until the line of kind last. A log also has
 // standard error, so decode skips other lines.

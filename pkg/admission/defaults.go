@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/nadra-dev/nadra/internal/truncate"
+	"github.com/nadra-dev/nadra/internal/words"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
@@ -53,7 +53,7 @@ func (a admitted) withDefaults() Decision {
 	if c, found := claimOf(a.pod, a.hand); found && len(given.networks) > 0 && a.isCopy() {
 		given = defaultNetworks{} // it gets them without its claims
 	} else if found && len(given.networks) > 0 {
-		warned = truncate.Text(fmt.Sprintf("%s requests the pod's networks, so it does not get the default networks %s: add them to the claim, or set annotation %s=%s",
+		warned = words.Short(fmt.Sprintf("%s requests the pod's networks, so it does not get the default networks %s: add them to the claim, or set annotation %s=%s",
 			c, given.list(), v1alpha1.DefaultNetworksKey, v1alpha1.DefaultNetworksNone), maxWarning)
 		given = defaultNetworks{}
 	}
@@ -116,7 +116,7 @@ func (a admitted) defaults() (given defaultNetworks, warned string, err error) {
 		return given, "", nil
 	case slices.Contains(a.options.SystemNamespaces, a.namespace):
 		if labelled {
-			warned = truncate.Text(fmt.Sprintf("label %s of namespace %s has no effect, because --system-namespaces of nadra-controller names the namespace", v1alpha1.DefaultNetworksKey, a.namespace), maxWarning)
+			warned = words.Short(fmt.Sprintf("label %s of namespace %s has no effect, because --system-namespaces of nadra-controller names the namespace", v1alpha1.DefaultNetworksKey, a.namespace), maxWarning)
 		}
 		return given, warned, nil
 	case marked:

@@ -6,7 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/nadra-dev/nadra/internal/truncate"
+	"github.com/nadra-dev/nadra/internal/words"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/translate"
@@ -97,7 +97,7 @@ func TestServes(t *testing.T) {
 
 func TestShortened(t *testing.T) {
 	long := strings.Repeat("é", 200)
-	if got := truncate.Text(long, maxWarning); len(got) > maxWarning || !strings.HasSuffix(got, "é…") {
+	if got := words.Short(long, maxWarning); len(got) > maxWarning || !strings.HasSuffix(got, "é…") {
 		t.Errorf("got %q", got)
 	}
 	if got := warning("NADRA-021", strings.Repeat("x", 300)); strings.Contains(got, "xx") || len(got) > maxWarning {

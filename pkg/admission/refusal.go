@@ -5,7 +5,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/nadra-dev/nadra/internal/truncate"
+	"github.com/nadra-dev/nadra/internal/words"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/translate"
@@ -86,5 +86,5 @@ func warning(code translate.Code, message string) string {
 			text += ": " + more
 		}
 	}
-	return truncate.Text(text, maxWarning)
+	return words.Short(text, maxWarning)
 }

@@ -3,7 +3,7 @@ package admission
 import (
 	"fmt"
 
-	"github.com/nadra-dev/nadra/internal/truncate"
+	"github.com/nadra-dev/nadra/internal/words"
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
@@ -35,7 +35,7 @@ func (a admitted) leaveUnserved(findings []translate.Finding) Decision {
 	}
 	for _, f := range findings {
 		if a.leavable(f) {
-			warned = append(warned, truncate.Text(fmt.Sprintf("%s: %s: %s", f.Code, kept, f.Message), maxWarning))
+			warned = append(warned, words.Short(fmt.Sprintf("%s: %s: %s", f.Code, kept, f.Message), maxWarning))
 		}
 	}
 	forNadra := a.server.Node != "" || a.server.Labelled

@@ -6,7 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/nadra-dev/nadra/internal/truncate"
+	"github.com/nadra-dev/nadra/internal/words"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/translate"
@@ -33,7 +33,7 @@ func (a admitted) withoutClaim(selections []attachment.Selection) (warning strin
 	case a.needsClaim(selections):
 		return by, []string{by + ": " + remedy}
 	}
-	return truncate.Text(by+": the pod gets no claim. Its node attaches the networks by the annotation; "+
+	return words.Short(by+": the pod gets no claim. Its node attaches the networks by the annotation; "+
 		"nothing has checked that the node has them, or counts their addresses", maxWarning), nil
 }
 

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 
-	"github.com/nadra-dev/nadra/internal/truncate"
+	"github.com/nadra-dev/nadra/internal/words"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
@@ -39,7 +39,7 @@ func (r Requested) DeviceOnly() bool { return r.Selection.Network == NetworkRef{
 func FromClaim(claim *resourceapi.ResourceClaim, suits func(r Requested, ofClass bool) error) ([]Requested, error) {
 	requested, err := fromClaim(claim, suits)
 	if err != nil {
-		return nil, reason.Wrap(reason.ClaimInvalid, fmt.Errorf("reading claim %s/%s: %w", claim.Namespace, claim.Name, truncate.Error(err, maxMessage)))
+		return nil, reason.Wrap(reason.ClaimInvalid, fmt.Errorf("reading claim %s/%s: %w", claim.Namespace, claim.Name, words.ShortError(err, maxMessage)))
 	}
 	return requested, nil
 }
@@ -104,7 +104,7 @@ func CheckDeviceFrom(spec resourceapi.ResourceClaimSpec, covered []string, from 
 	case from == "":
 		return nil
 	case !slices.Contains(known, from):
-		return reason.Errorf(reason.ClaimInvalid, "the claim has no request %q: use one of %s", from, strings.Join(truncate.List(known, namedRequests), ", "))
+		return reason.Errorf(reason.ClaimInvalid, "the claim has no request %q: use one of %s", from, strings.Join(words.ShortList(known, namedRequests), ", "))
 	}
 	var unfit error
 	for _, r := range spec.Devices.Requests {
@@ -145,7 +145,7 @@ func errSeveralDevices(request string, n int64) error {
 
 func errCoversNoNetwork(from string, covered []string) error {
 	return reason.Errorf(reason.ClaimInvalid, "the config with deviceFrom %s is for the requests %s, none of which is for a network: put the network's request into requests of the config",
-		from, strings.Join(truncate.List(covered, namedRequests), ", "))
+		from, strings.Join(words.ShortList(covered, namedRequests), ", "))
 }
 
 // selected is what the configs of a request select. ofClass is true if the class names the network.
@@ -302,7 +302,7 @@ func readConfig(c resourceapi.DeviceAllocationConfiguration, spec resourceapi.Re
 	for i, request := range c.Requests {
 		if !slices.Contains(known, request) {
 			return claimConfig{}, reason.Errorf(reason.ClaimInvalid, "%s: the claim has no request %q: use one of %s",
-				path.Child("requests").Index(i), request, strings.Join(truncate.List(known, namedRequests), ", "))
+				path.Child("requests").Index(i), request, strings.Join(words.ShortList(known, namedRequests), ", "))
 		}
 	}
 	path = path.Child("opaque", "parameters")

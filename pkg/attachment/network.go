@@ -12,7 +12,7 @@ import (
 	"github.com/containernetworking/cni/pkg/version"
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 
-	"github.com/nadra-dev/nadra/internal/truncate"
+	"github.com/nadra-dev/nadra/internal/words"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
@@ -75,7 +75,7 @@ func ParseNetwork(nad *nadv1.NetworkAttachmentDefinition) (Network, error) {
 		return n, reason.Errorf(reason.ConfigMissing, "parsing network %s: %w", n.Ref, ErrNoConfig)
 	}
 	if err := n.parse(nad.Spec.Config); err != nil {
-		return Network{}, reason.Wrap(reason.NetworkInvalid, fmt.Errorf("parsing network %s: spec.config: %w", n.Ref, truncate.Error(err, maxMessage)))
+		return Network{}, reason.Wrap(reason.NetworkInvalid, fmt.Errorf("parsing network %s: spec.config: %w", n.Ref, words.ShortError(err, maxMessage)))
 	}
 	return n, nil
 }
@@ -85,7 +85,7 @@ func ParseNetwork(nad *nadv1.NetworkAttachmentDefinition) (Network, error) {
 func ParseNetworkFile(nad *nadv1.NetworkAttachmentDefinition, path string, config []byte) (Network, error) {
 	n := unparsed(nad)
 	if err := n.parse(string(config[:min(len(config), v1alpha1.MaxNetworkConfig+1)])); err != nil {
-		return Network{}, reason.Wrap(reason.NetworkInvalid, fmt.Errorf("parsing network %s: file %s: %w", n.Ref, path, truncate.Error(err, maxMessage)))
+		return Network{}, reason.Wrap(reason.NetworkInvalid, fmt.Errorf("parsing network %s: file %s: %w", n.Ref, path, words.ShortError(err, maxMessage)))
 	}
 	return n, nil
 }

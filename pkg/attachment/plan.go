@@ -5,7 +5,7 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/nadra-dev/nadra/internal/truncate"
+	"github.com/nadra-dev/nadra/internal/words"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
@@ -30,7 +30,7 @@ func NewPlan(selections []Selection, lookup func(NetworkRef) (Network, error)) (
 		}
 		a, err := NewAttachment(network, s, names[i])
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", element(i), truncate.Error(err, maxMessage))
+			return nil, fmt.Errorf("%s: %w", element(i), words.ShortError(err, maxMessage))
 		}
 		plan = append(plan, a)
 	}

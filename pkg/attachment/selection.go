@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/nadra-dev/nadra/internal/truncate"
+	"github.com/nadra-dev/nadra/internal/words"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
@@ -83,7 +83,7 @@ func ParseSelections(annotation, podNamespace string) ([]Selection, error) {
 	}
 	selections, err := parseSelections(annotation, podNamespace)
 	if err != nil {
-		return nil, reason.Wrap(reason.AnnotationInvalid, fmt.Errorf("parsing the networks annotation: %w", truncate.Error(err, maxMessage)))
+		return nil, reason.Wrap(reason.AnnotationInvalid, fmt.Errorf("parsing the networks annotation: %w", words.ShortError(err, maxMessage)))
 	}
 	return selections, nil
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/containernetworking/cni/pkg/types"
 	"github.com/containernetworking/cni/pkg/version"
 
-	"github.com/nadra-dev/nadra/internal/truncate"
+	"github.com/nadra-dev/nadra/internal/words"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
 
@@ -117,8 +117,8 @@ func verbOf(environ []string) string {
 }
 
 // run starts a plugin and waits for it, as ExecPlugin does, without a retry.
-func (e *hostExec) run(ctx context.Context, path string, stdin []byte, environ []string) (stdout, stderr *truncate.Buffer, err error) {
-	stdout, stderr = &truncate.Buffer{Limit: maxStdout}, &truncate.Buffer{Limit: maxStderr}
+func (e *hostExec) run(ctx context.Context, path string, stdin []byte, environ []string) (stdout, stderr *words.Buffer, err error) {
+	stdout, stderr = &words.Buffer{Limit: maxStdout}, &words.Buffer{Limit: maxStderr}
 	c := exec.Command(path)
 	c.Dir = "/"
 	c.Env = environ
@@ -187,7 +187,7 @@ func quoted(name string, out []byte) string {
 	if s == "" {
 		return ""
 	}
-	return fmt.Sprintf(", %s: %q", name, truncate.Text(s, maxQuoted))
+	return fmt.Sprintf(", %s: %q", name, words.Short(s, maxQuoted))
 }
 
 // pause waits, and reports whether ctx has not ended.

@@ -8,7 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/nadra-dev/nadra/internal/truncate"
+	"github.com/nadra-dev/nadra/internal/words"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
@@ -40,18 +40,18 @@ func (c *checker) reportAll(ctx context.Context, pod attachment.PodRef, records 
 			operations.LoggerOf(ctx, r).Info("An attachment is not as it was made", "reason", result.what())
 			c.events.Pod(pod, corev1.EventTypeWarning, reason.EventFailedCheckNetwork, fmt.Sprintf(
 				"network %s (%s) is not as it was attached: %s; the pod is left as it is: to have it attached again, delete it",
-				at.Network, at.Interface, truncate.Text(result.what(), events.MaxMessage/2)))
+				at.Network, at.Interface, words.Short(result.what(), events.MaxMessage/2)))
 		case result.err != nil:
 			operations.LoggerOf(ctx, r).Info("CHECK of an attachment fails", "reason", result.what())
 			c.events.Pod(pod, corev1.EventTypeWarning, reason.EventFailedCheckNetwork, fmt.Sprintf(
 				"network %s (%s): %s; the pod is left as it is",
-				at.Network, at.Interface, truncate.Text(result.what(), events.MaxMessage/2)))
+				at.Network, at.Interface, words.Short(result.what(), events.MaxMessage/2)))
 		case result.doubt != nil:
 			operations.LoggerOf(ctx, r).Info("CHECK of an attachment fails, and proves nothing", "reason", result.why+": "+cniexec.Message(result.doubt))
 			if requested {
 				c.events.Pod(pod, corev1.EventTypeNormal, reason.EventCheckedNetwork, fmt.Sprintf(
 					"network %s (%s): its CHECK fails, and %s, so it proves nothing: %s",
-					at.Network, at.Interface, result.why, truncate.Text(cniexec.Message(result.doubt), events.MaxMessage/2)))
+					at.Network, at.Interface, result.why, words.Short(cniexec.Message(result.doubt), events.MaxMessage/2)))
 			}
 		case requested:
 			c.events.Pod(pod, corev1.EventTypeNormal, reason.EventCheckedNetwork, c.checkedMessage(at, result.unchecked))

@@ -10,7 +10,7 @@ import (
 
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 
-	"github.com/nadra-dev/nadra/internal/truncate"
+	"github.com/nadra-dev/nadra/internal/words"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
@@ -120,7 +120,7 @@ func healthOf(records []checkpoint.Record, f healthFacts) []kubeletplugin.Device
 	for k, findings := range of {
 		one := ofDevice(findings)
 		out = append(out, kubeletplugin.DeviceHealth{
-			PoolName: k.pool, DeviceName: k.device, Health: one.health, Message: truncate.Text(one.message, maxHealthMessage),
+			PoolName: k.pool, DeviceName: k.device, Health: one.health, Message: words.Short(one.message, maxHealthMessage),
 		})
 	}
 	slices.SortFunc(out, func(a, b kubeletplugin.DeviceHealth) int {

@@ -15,7 +15,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/nadra-dev/nadra/internal/multusstate"
-	"github.com/nadra-dev/nadra/internal/truncate"
+	"github.com/nadra-dev/nadra/internal/words"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
@@ -116,7 +116,7 @@ func (r *reporter) editFailed(pod attachment.PodRef, removing bool, err error) {
 func addedMessages(added []string) string {
 	text := strings.Join(added, "; ")
 	for most := len(added) - 1; len(text) > events.MaxMessage && most > 0; most-- {
-		text = strings.Join(truncate.List(added, most), "; ")
+		text = strings.Join(words.ShortList(added, most), "; ")
 	}
 	return text
 }
@@ -163,7 +163,7 @@ func (r *reporter) delDeferred(record checkpoint.Record, cause error) {
 // stateDamaged reports a file of the driver's state that could not be read.
 func (r *reporter) stateDamaged(ctx context.Context, damaged checkpoint.Damaged) {
 	klog.FromContext(ctx).Error(damaged.Err, "A file of the state could not be read and was put aside", "name", damaged.Name, "file", damaged.Path)
-	r.events.Node(corev1.EventTypeWarning, reason.EventNetworkStateDamaged, truncate.Text(reason.StateDamaged.Text(fmt.Sprintf(
+	r.events.Node(corev1.EventTypeWarning, reason.EventNetworkStateDamaged, words.Short(reason.StateDamaged.Text(fmt.Sprintf(
 		"the state of claim %s, or of the pod with this UID, could not be read and was put aside as %s: %v; delete the claim's pod", damaged.Name, damaged.Path, damaged.Err)), events.MaxMessage))
 }
 
@@ -225,7 +225,7 @@ func (r *reporter) healthEvent(changes []publish.HealthChange) {
 		}
 		eventType, eventReason, message = corev1.EventTypeWarning, reason.EventNetworkUnavailable, reason.Of(first.Why).Text(fmt.Sprintf(
 			"node %s does not offer %s to new pods: %s; %sit is offered again when the cause is gone",
-			r.cfg.NodeName, what, truncate.Text(reason.Message(first.Why), events.MaxMessage/2), others))
+			r.cfg.NodeName, what, words.Short(reason.Message(first.Why), events.MaxMessage/2), others))
 	}
 	if len(changes) > 1 {
 		r.events.Node(eventType, eventReason, message)
@@ -239,11 +239,11 @@ func (r *reporter) poolProblem(ctx context.Context, problem string, exists bool)
 	logger := klog.FromContext(ctx)
 	if !exists {
 		logger.Info("A problem with a resource pool is over", "reason", problem)
-		r.events.Node(corev1.EventTypeNormal, reason.EventResourcePoolServed, truncate.Text("no longer so: "+problem, events.MaxMessage))
+		r.events.Node(corev1.EventTypeNormal, reason.EventResourcePoolServed, words.Short("no longer so: "+problem, events.MaxMessage))
 		return
 	}
 	logger.Info("A resource pool is not served as it is defined", "reason", problem)
-	r.events.Node(corev1.EventTypeWarning, reason.EventResourcePoolRefused, truncate.Text(problem, events.MaxMessage))
+	r.events.Node(corev1.EventTypeWarning, reason.EventResourcePoolRefused, words.Short(problem, events.MaxMessage))
 }
 
 // adopted reports that nadra has taken over attachments of Multus.
@@ -256,7 +256,7 @@ func (r *reporter) adopted(ctx context.Context, sandboxes, networks int) {
 // notAdopted reports a sandbox that Multus has attached and that nadra cannot adopt.
 func (r *reporter) notAdopted(ctx context.Context, p multusstate.Problem) {
 	klog.FromContext(ctx).Error(errors.New(p.Error), "A sandbox of Multus cannot be adopted; trying again", "sandbox", p.Sandbox, "pod", p.Pod)
-	r.events.Node(corev1.EventTypeWarning, reason.EventFailedAdoptNetwork, truncate.Text(reason.NotAdopted.Text(fmt.Sprintf(
+	r.events.Node(corev1.EventTypeWarning, reason.EventFailedAdoptNetwork, words.Short(reason.NotAdopted.Text(fmt.Sprintf(
 		"sandbox %.12s of pod %s: %s; nadra tries again", p.Sandbox, cmp.Or(p.Pod, "(unknown)"), p.Error)), events.MaxMessage))
 }
 

@@ -13,7 +13,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 
-	"github.com/nadra-dev/nadra/internal/truncate"
+	"github.com/nadra-dev/nadra/internal/words"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
@@ -275,7 +275,7 @@ func listed(networks []attachment.Selection) string {
 	for _, n := range networks {
 		out = append(out, n.Network.String())
 	}
-	out = truncate.List(out, maxListed)
+	out = words.ShortList(out, maxListed)
 	if len(out) == 1 {
 		return "network " + out[0]
 	}

@@ -3,6 +3,7 @@ package pools
 import (
 	"errors"
 
+	"github.com/nadra-dev/nadra/internal/words"
 	"github.com/nadra-dev/nadra/pkg/inventory"
 )
 
@@ -61,7 +62,7 @@ func fill(functions []inventory.Function, pools []Pool, p int, holders []Assignm
 	for holder := range p {
 		if ids := lost[holder]; len(ids) > 0 {
 			errs = append(errs, pools[p].Source.conflict("pool %s selects %s (%s first) that belong to pool %s of %s, which has precedence: narrow one of the selectors",
-				pools[p].ResourceName, count(len(ids), "device"), ids[0], pools[holder].ResourceName, pools[holder].Source))
+				pools[p].ResourceName, words.Count(len(ids), "device"), ids[0], pools[holder].ResourceName, pools[holder].Source))
 		}
 	}
 	return errs

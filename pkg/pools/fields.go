@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nadra-dev/nadra/internal/truncate"
+	"github.com/nadra-dev/nadra/internal/words"
 )
 
 // object decodes a JSON object field by field, so that each error names its field and
@@ -91,7 +91,7 @@ func typeName(t string) string {
 }
 
 // brief shortens a value for an error message.
-func brief(raw []byte) string { return truncate.Text(string(bytes.TrimSpace(raw)), 60) }
+func brief(raw []byte) string { return words.Short(string(bytes.TrimSpace(raw)), 60) }
 
 // fail adds an error about a field.
 func (o *object) fail(field, format string, args ...any) {

@@ -3,7 +3,6 @@ package pools
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 )
 
@@ -176,12 +175,4 @@ func Unique(pools []Pool) ([]Pool, error) {
 		out = append(out, p)
 	}
 	return out, errors.Join(errs...)
-}
-
-// count returns a number with its noun.
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -7,7 +7,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/nadra-dev/nadra/internal/truncate"
+	"github.com/nadra-dev/nadra/internal/words"
 	"github.com/nadra-dev/nadra/internal/yamledit"
 )
 
@@ -25,7 +25,7 @@ const maxMessage = 1 << 10
 func (r *reporter) add(code Code, path Path, at Position, format string, args ...any) {
 	r.findings = append(r.findings, Finding{
 		Code: code, Severity: severityOf(code), Object: r.object.ref,
-		Field: path[min(len(r.object.path), len(path)):].String(), Position: at, Message: truncate.Text(fmt.Sprintf(format, args...), maxMessage),
+		Field: path[min(len(r.object.path), len(path)):].String(), Position: at, Message: words.Short(fmt.Sprintf(format, args...), maxMessage),
 	})
 }
 

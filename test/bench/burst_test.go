@@ -124,7 +124,7 @@ func BenchmarkBurst(b *testing.B) {
 // when the node lost its power. It also leaves all of the cluster's own network, whose configuration it has reduced before
 // its DEL ("no IP ranges specified"): after three rounds its node would have no address for a pod.
 func freeAddresses(ctx context.Context, node *cluster.Node) error {
-	_, err := node.Exec(ctx, "sh", "-ec", "rm -f /var/lib/cni/networks/*/[0-9]*; if test -e /etc/cni/net.d/multus.d; then rm -f /run/cni-addresses/*/[0-9]*; fi")
+	_, err := node.Exec(ctx, "sh", "-ec", "rm -f /var/lib/cni/networks/*/[0-9]*; if test -e /etc/cni/net.d/00-multus.conf; then rm -f /run/cni-addresses/*/[0-9]*; fi")
 	return err
 }
 

@@ -14,8 +14,8 @@ import (
 // clients are the systems other than Linux that a release has kubectl-nadra for.
 var clients = []string{"darwin/arm64", "windows/amd64"}
 
-// TestClients fails if kubectl-nadra does not compile for one of the clients. It checks types, and skips the bodies of
-// functions outside of the product, because a build for each system would take minutes.
+// TestClients fails if the compiler would refuse the product's part of kubectl-nadra for one of the clients. It checks
+// types only, and skips the bodies of functions outside of the product: a build for each system takes minutes.
 func TestClients(t *testing.T) {
 	for _, client := range clients {
 		t.Run(client, func(t *testing.T) {
@@ -45,12 +45,14 @@ func TestClients(t *testing.T) {
 			}
 			checked := 0
 			packages.Visit(roots, nil, func(p *packages.Package) {
-				if !strings.HasPrefix(p.PkgPath, module) {
-					return
+				ours := strings.HasPrefix(p.PkgPath, module)
+				if ours {
+					checked++
 				}
-				checked++
 				for _, e := range p.Errors {
-					t.Error(e)
+					if ours || e.Kind == packages.ListError { // such as a package without a file for this system
+						t.Error(e)
+					}
 				}
 			})
 			if checked < 10 {

@@ -30,7 +30,7 @@ const module = "github.com/nadra-dev/nadra/"
 // clock, logger, file or process. They import no other package of the product than
 // each other, and mixed ones.
 var pure = []string{
-	"internal/desk/document", "internal/desk/report", "internal/gate", "internal/probe", "internal/truncate", "internal/version", "internal/yamledit",
+	"internal/desk/document", "internal/desk/report", "internal/gate", "internal/probe", "internal/words", "internal/version", "internal/yamledit",
 	"pkg/admission", "pkg/api/reason", "pkg/api/v1alpha1", "pkg/attachment", "pkg/pools", "pkg/translate",
 }
 

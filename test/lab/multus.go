@@ -51,7 +51,7 @@ func (l *Lab) InstallMultus(ctx context.Context, only *cluster.Node) error {
 	nodes, manifest := l.Cluster.Nodes(), multusManifest
 	if only != nil {
 		nodes = []*cluster.Node{only}
-		manifest = strings.Replace(manifest, "      hostNetwork: true\n", fmt.Sprintf("      nodeSelector: {%s: %s}\n      hostNetwork: true\n", corev1.LabelHostname, only.Name()), 1)
+		manifest = strings.Replace(manifest, "      nodeSelector: {}\n", fmt.Sprintf("      nodeSelector: {%s: %s}\n", corev1.LabelHostname, only.Name()), 1)
 	}
 	if err := l.Apply(ctx, string(rights)+"\n---\n"+manifest); err != nil {
 		return err

@@ -355,7 +355,10 @@ func (d *driver) attach(pod *api.PodSandbox, do func(*libcni.NetworkConfigList, 
 			d.report(name, errors.New("no configuration list of -attach has this name"))
 			continue
 		}
-		d.report(name, do(n, &libcni.RuntimeConf{ContainerID: pod.GetId(), NetNS: netnsOf(pod), IfName: fmt.Sprintf("net%d", i+1)}))
+		d.report(name, do(n, &libcni.RuntimeConf{
+			ContainerID: pod.GetId(), NetNS: netnsOf(pod), IfName: fmt.Sprintf("net%d", i+1),
+			Args: [][2]string{{"IgnoreUnknown", "true"}, {"K8S_POD_NAMESPACE", pod.GetNamespace()}, {"K8S_POD_NAME", pod.GetName()}},
+		}))
 	}
 }
 

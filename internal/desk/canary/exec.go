@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/util/exec"
 	"k8s.io/streaming/pkg/httpstream"
 
-	"github.com/nadra-dev/nadra/internal/truncate"
+	"github.com/nadra-dev/nadra/internal/words"
 )
 
 // maxOutput limits the bytes that are kept of a command's output: the node on which it runs may send anything.
@@ -38,7 +38,7 @@ func NewExec(config *rest.Config, kube kubernetes.Interface) Exec {
 		if err != nil {
 			return nil, fmt.Errorf("preparing to run %s: %w", command[0], err)
 		}
-		out, errs := truncate.Buffer{Limit: maxOutput}, truncate.Buffer{Limit: maxOutput}
+		out, errs := words.Buffer{Limit: maxOutput}, words.Buffer{Limit: maxOutput}
 		err = executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: &out, Stderr: &errs})
 		var ended exec.CodeExitError
 		switch {

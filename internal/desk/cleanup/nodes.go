@@ -2,7 +2,6 @@ package cleanup
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -77,8 +76,8 @@ func (c Cleaner) node(ctx context.Context, name string, dirs []string, apply boo
 	if err != nil {
 		return report, err
 	}
-	if err := json.Unmarshal(log, &report); err != nil {
-		return report, fmt.Errorf("reading the pod's report: %s", strings.TrimSpace(string(log)))
+	if err := probe.DecodeLast(log, "sandboxes", &report); err != nil {
+		return report, fmt.Errorf("reading the pod's report: %w", err)
 	}
 	return report, nil
 }

@@ -160,8 +160,8 @@ func (u Uninstaller) node(ctx context.Context, name string, remove bool) (probe.
 	}
 	var report probe.Remains
 	log, err := u.Pods.Run(ctx, pod)
-	if err == nil && json.Unmarshal(log, &report) != nil {
-		err = errors.New(strings.TrimSpace(string(log)))
+	if err == nil {
+		err = probe.DecodeLast(log, "records", &report)
 	}
 	if err == nil && report.Error != "" {
 		err = errors.New(report.Error)

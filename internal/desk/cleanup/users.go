@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nadra-dev/nadra/internal/probe"
-	"github.com/nadra-dev/nadra/internal/truncate"
+	"github.com/nadra-dev/nadra/internal/words"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/translate"
@@ -134,7 +134,7 @@ func (f useFacts) pods() []User {
 	for key, names := range groups {
 		slices.Sort(names)
 		how := fmt.Sprintf("%d of its pods have networks of nadra: ", len(names))
-		out = append(out, User{key, how + strings.Join(truncate.List(names, named), ", "), "Recreate them without nadra (to roll back to Multus: " + rollBack + "), or delete them"})
+		out = append(out, User{key, how + strings.Join(words.ShortList(names, named), ", "), "Recreate them without nadra (to roll back to Multus: " + rollBack + "), or delete them"})
 	}
 	slices.SortFunc(out, func(a, b User) int { return strings.Compare(a.Who, b.Who) })
 	return out

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/desk/bundle"
 	"github.com/nadra-dev/nadra/internal/desk/doctor"
+	"github.com/nadra-dev/nadra/internal/words"
 )
 
 const bundleHelp = `Write a redacted support archive: the facts of doctor, nadra's own objects, logs
@@ -117,9 +118,9 @@ func (o *bundleOptions) summarize(index *bundle.Index, size int) {
 		removed += n
 	}
 	if o.out != "-" {
-		o.note("Wrote %s: %s, %d bytes.", o.out, plural(len(index.Files), "file"), size)
+		o.note("Wrote %s: %s, %d bytes.", o.out, words.Count(len(index.Files), "file"), size)
 	}
-	o.note("Left out %s.", plural(removed, "value"))
+	o.note("Left out %s.", words.Count(removed, "value"))
 	for _, g := range index.Gaps {
 		remedy := ""
 		if g.Remedy != "" {

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nadra-dev/nadra/internal/desk/report"
+	"github.com/nadra-dev/nadra/internal/words"
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
@@ -175,5 +176,5 @@ func summary(result translate.Result) string {
 		objects += n
 	}
 	return fmt.Sprintf("Converted %d, not needed %d, blocked %d, not judged %d. Created %s. Read %s in %s.",
-		converted, notNeeded, blocked, unjudged, plural(len(result.Created), "object"), plural(objects, "object"), plural(len(result.Files), "file"))
+		converted, notNeeded, blocked, unjudged, words.Count(len(result.Created), "object"), words.Count(objects, "object"), words.Count(len(result.Files), "file"))
 }

@@ -55,13 +55,14 @@ func writeBoth(folder string, set *manifestSet, result translate.Result) (before
 	if err != nil {
 		return "", "", err
 	}
-	files := newStaging(folder)
+	files, taken := newStaging(folder), map[string]bool{}
 	for i, c := range all {
 		// diff does not compare subdirectories.
 		name := strings.ReplaceAll(c.rel, "/", "_")
-		if _, taken := files.files[filepath.Join(after, name)]; taken {
+		if taken[folded(name)] {
 			name = fmt.Sprintf("%d_%s", i, name)
 		}
+		taken[folded(name)] = true
 		files.files[filepath.Join(after, name)] = c.after
 		if c.before != nil {
 			files.files[filepath.Join(before, name)] = c.before

@@ -97,8 +97,11 @@ func (o *doctorOptions) run(ctx context.Context) error {
 func (o *doctorOptions) capabilities(ctx context.Context) (doctor.Capabilities, error) {
 	if o.from != "" {
 		c, err := readDocument("capabilities", o.from, doctor.ParseCapabilities)
+		if err != nil {
+			return doctor.Capabilities{}, err
+		}
 		c.BesideMultus = c.BesideMultus || o.beside
-		return c.Of(o.nodes), err
+		return c.Of(o.nodes), nil
 	}
 	cluster, err := o.cluster.connect(cmp.Or(o.remedy, giveKubeconfig))
 	if err != nil {

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -51,14 +50,16 @@ func writeOverlay(folder, base string, result translate.Result) error {
 
 // relativeFolder returns the path of the base relative to the overlay, in kustomize's form.
 func relativeFolder(folder, base string) (string, error) {
-	from, noFrom := filepath.Abs(folder)
-	to, noTo := filepath.Abs(base)
-	rel, noRel := filepath.Rel(from, to)
-	if err := cmp.Or(noFrom, noTo, noRel); err != nil {
+	from, to := canonicalAbove(folder), base // kustomize follows the links of its own folder, and the base may be a link
+	if !filepath.IsAbs(to) {
+		to = filepath.Join(canonical("."), to)
+	}
+	rel, err := filepath.Rel(from, to)
+	if err != nil {
 		return "", fmt.Errorf("writing the overlay: %w", err)
 	}
 	// kustomize builds no kustomization in which one of its own folders above it is a resource.
-	if down, err := filepath.Rel(canonical(to), canonicalAbove(from)); err == nil && filepath.IsLocal(down) {
+	if down, err := filepath.Rel(canonical(to), from); err == nil && filepath.IsLocal(down) {
 		return "", fmt.Errorf("writing the overlay: %s is the kustomization's own directory, or in it: choose another directory", folder)
 	}
 	return filepath.ToSlash(rel), nil

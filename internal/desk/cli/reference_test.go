@@ -26,7 +26,7 @@ func TestReference(t *testing.T) {
 		"`kubectl nadra completion` writes the completion of a shell for `kubectl-nadra`. For kubectl to complete `kubectl nadra`, put `kubectl_complete-nadra`,\n"+
 		"which is beside the program in a release, into a directory of `PATH`, too.\n\n"+
 		"```\n%s\n```\n\n"+
-		"## Exit codes\n\nThe list above is that of all commands. Beyond it:\n\n"+
+		"## Exit codes\n\nThe list above is that of all commands. On Windows kubectl exits with 1 for every error of a plugin: scripts there call `kubectl-nadra`. Beyond it:\n\n"+
 		"* 1: an unknown command or flag is an error, too.\n"+
 		"* 2: also expected differences, with `verify --strict`, and leftovers, with `cleanup --fail-on=warning`.\n"+
 		"* 4: of [upgrade](../migrate/upgrade.md), [cleanup](../operate/cleanup.md) and [uninstall](../install/uninstall.md).\n\n"+

@@ -69,11 +69,11 @@ func (a *app) scan() *cobra.Command {
 
 func (o *scanOptions) run(ctx context.Context, names []string) error {
 	o.args = names
-	baseline, err := o.readBaseline()
+	baseline, err := readDocument("the baseline", o.baseline, report.ReadBaseline)
 	if err != nil {
 		return err
 	}
-	saved, err := o.capabilities()
+	saved, err := readDocument("capabilities", o.caps, doctor.ParseCapabilities)
 	if err != nil {
 		return err
 	}
@@ -119,15 +119,6 @@ func onTerminal(w io.Writer) io.Writer {
 	return w
 }
 
-// capabilities reads the file of --caps, if there is one.
-func (o *scanOptions) capabilities() (*doctor.Capabilities, error) {
-	if o.caps == "" {
-		return nil, nil
-	}
-	c, err := readDocument("capabilities", o.caps, doctor.ParseCapabilities)
-	return &c, err
-}
-
 // nodeFacts returns the facts about the probed nodes in the capabilities of a file, or nil without
 // capabilities.
 func nodeFacts(path string, c *doctor.Capabilities) ([]translate.NodeFacts, error) {
@@ -152,14 +143,6 @@ func nodeFacts(path string, c *doctor.Capabilities) ([]translate.NodeFacts, erro
 		return nil, fmt.Errorf("reading capabilities of %s: no node was probed: save them with doctor --probe", path)
 	}
 	return out, nil
-}
-
-// readBaseline reads the file of --baseline, if there is one.
-func (o *scanOptions) readBaseline() (*report.Report, error) {
-	if o.baseline == "" {
-		return nil, nil
-	}
-	return readDocument("the baseline", o.baseline, report.ReadBaseline)
 }
 
 // convert converts the input.

@@ -13,6 +13,7 @@ import (
 	"github.com/nadra-dev/nadra/internal/desk/document"
 	"github.com/nadra-dev/nadra/internal/desk/inspect"
 	"github.com/nadra-dev/nadra/internal/desk/snapshot"
+	"github.com/nadra-dev/nadra/internal/words"
 )
 
 const snapshotHelp = `Record the networks of running pods: interfaces in their order, addresses, MACs,
@@ -137,7 +138,7 @@ func (a *app) takeLive(ctx context.Context, of scope, nodes *nodeFlags, quiet bo
 // printTotals prints the counts of a snapshot.
 func (a *app) printTotals(s *snapshot.Snapshot) {
 	t := s.Totals()
-	line := fmt.Sprintf("Recorded %s with %s of %s", plural(t.Pods, "pod"), plural(t.Interfaces, "interface"), plural(t.Networks, "network"))
+	line := fmt.Sprintf("Recorded %s with %s of %s", words.Count(t.Pods, "pod"), words.Count(t.Interfaces, "interface"), words.Count(t.Networks, "network"))
 	var by []string
 	if t.Multus > 0 {
 		by = append(by, fmt.Sprintf("%d attached by Multus", t.Multus))
@@ -150,25 +151,17 @@ func (a *app) printTotals(s *snapshot.Snapshot) {
 	}
 	a.note("%s.", line)
 	if t.Lacking > 0 {
-		a.note("Requested but missing: %s; kubectl nadra get attachments shows why.", plural(t.Lacking, "network"))
+		a.note("Requested but missing: %s; kubectl nadra get attachments shows why.", words.Count(t.Lacking, "network"))
 	}
 	if t.NotRunning > 0 {
-		a.note("Left out because they do not run: %s.", plural(t.NotRunning, "pod"))
+		a.note("Left out because they do not run: %s.", words.Count(t.NotRunning, "pod"))
 	}
 	if len(s.Nodes) > 0 {
-		a.note("Read the network namespaces of %s on %s.", plural(t.Observed, "pod"), plural(len(s.Nodes), "node"))
+		a.note("Read the network namespaces of %s on %s.", words.Count(t.Observed, "pod"), words.Count(len(s.Nodes), "node"))
 	}
 	for _, n := range s.Nodes {
 		for _, e := range n.Errors {
 			a.note("Node %s: %s", n.Name, e)
 		}
 	}
-}
-
-// plural returns a number with its noun.
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

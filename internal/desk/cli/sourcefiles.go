@@ -239,7 +239,7 @@ func isHelper(rel string) bool {
 
 // linksToFolder reports whether a file of a folder is a symbolic link to another folder.
 func linksToFolder(root *os.Root, rel string, entry fs.DirEntry) bool {
-	if entry.Type()&fs.ModeSymlink == 0 {
+	if entry.Type()&(fs.ModeSymlink|fs.ModeIrregular) == 0 { // irregular: a junction of Windows
 		return false
 	}
 	info, err := os.Stat(filepath.Join(root.Name(), filepath.FromSlash(rel)))

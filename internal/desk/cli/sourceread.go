@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -8,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"golang.org/x/text/encoding/unicode"
 )
 
 // Limits of what a command reads. A larger input is a wrong path, or must be split.
@@ -32,8 +35,11 @@ func readFile(name string) ([]byte, error) {
 	return text, errors.Join(err, f.Close())
 }
 
-// readDocument reads and parses a file that the user names. what names the document in errors.
+// readDocument reads and parses a file that the user names; without a name it does nothing. what names the document in errors.
 func readDocument[T any](what, name string, parse func([]byte) (T, error)) (out T, err error) {
+	if name == "" {
+		return out, nil
+	}
 	text, err := readFile(name)
 	if err != nil {
 		return out, fmt.Errorf("reading %s: %w", what, err)
@@ -52,6 +58,9 @@ func limited(from io.Reader, name string) ([]byte, error) {
 		return nil, fmt.Errorf("reading %s: %w", name, err)
 	case len(text) > maxFile:
 		return nil, fmt.Errorf("reading %s: it has more than %d MiB: split it, or name another file", name, maxFile>>20)
+	}
+	if bytes.HasPrefix(text, []byte("\xff\xfe")) || bytes.HasPrefix(text, []byte("\xfe\xff")) { // PowerShell writes UTF-16
+		return unicode.UTF16(unicode.LittleEndian, unicode.ExpectBOM).NewDecoder().Bytes(text)
 	}
 	return text, nil
 }

@@ -210,7 +210,7 @@ func (o *runFlags) carryOut(ctx context.Context, do func(context.Context, *upgra
 // identity returns the name of this process in the Lease, for people.
 func identity() string {
 	host, _ := os.Hostname() // the process ID is enough without it
-	return fmt.Sprintf("%s@%s (process %d)", os.Getenv("USER"), host, os.Getpid())
+	return fmt.Sprintf("%s@%s (process %d)", cmp.Or(os.Getenv("USER"), os.Getenv("USERNAME")), host, os.Getpid())
 }
 
 func (a *app) upgradeRun() *cobra.Command {

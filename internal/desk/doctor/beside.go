@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nadra-dev/nadra/internal/words"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/translate"
@@ -110,10 +111,10 @@ func usersOf(c *Capabilities, plugins []string) []string {
 
 // unseenBeside describes MultiNetworkPolicies beside Multus, where no pod of nadra has the annotation.
 func unseenBeside(p *Policies) result {
-	seen := plural(p.Count, "MultiNetworkPolicy", "MultiNetworkPolicies")
+	seen := words.Count(p.Count, "MultiNetworkPolicy")
 	if len(p.Unseen) == 0 {
 		return found(info, "Before a namespace moves, find the policies that select its pods or name them as peers.", "%s; no pod is served by nadra yet", seen)
 	}
 	return found(warning, "Leave the pods that a policy selects, or names as a peer, to Multus: label "+leaveLabel+" on their namespace or pod template.",
-		"%s, which do not apply to %s of nadra: %s", seen, count(len(p.Unseen), "pod"), list(p.Unseen))
+		"%s, which do not apply to %s of nadra: %s", seen, words.Count(len(p.Unseen), "pod"), list(p.Unseen))
 }

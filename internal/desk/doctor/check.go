@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nadra-dev/nadra/internal/truncate"
+	"github.com/nadra-dev/nadra/internal/words"
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
@@ -139,15 +139,4 @@ func sortedSet(items []string) []string {
 }
 
 // list joins names for a sentence, and counts those after the sixth.
-func list(names []string) string { return strings.Join(truncate.List(names, 6), ", ") }
-
-// count returns a number with its noun.
-func count(n int, noun string) string { return plural(n, noun, noun+"s") }
-
-// plural returns a number with its noun, whose plural is irregular.
-func plural(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
-}
+func list(names []string) string { return strings.Join(words.ShortList(names, 6), ", ") }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nadra-dev/nadra/internal/words"
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
@@ -147,11 +148,11 @@ func networkConfigurations(c *Capabilities) result {
 	}
 	switch {
 	case len(broken) > 0:
-		return found(blocker, "Find the errors with kubectl nadra scan -A.", "%s of %d cannot be read: %s", count(len(broken), "network"), len(c.Networks), list(broken))
+		return found(blocker, "Find the errors with kubectl nadra scan -A.", "%s of %d cannot be read: %s", words.Count(len(broken), "network"), len(c.Networks), list(broken))
 	case onNodes > 0:
-		return found(info, "Keep the files in the directory of --nad-conf-dir.", "%s; the configurations of %d are files on the nodes, which were not read", count(len(c.Networks), "network"), onNodes)
+		return found(info, "Keep the files in the directory of --nad-conf-dir.", "%s; the configurations of %d are files on the nodes, which were not read", words.Count(len(c.Networks), "network"), onNodes)
 	}
-	return fine("%s can be read", count(len(c.Networks), "network"))
+	return fine("%s can be read", words.Count(len(c.Networks), "network"))
 }
 
 // nowhere lists what networks need and no probed node has, with the networks.
@@ -183,7 +184,7 @@ func onSomeNode(c *Capabilities, status translate.Severity, do string, needs fun
 		return missing(c, PartProbe, "")
 	}
 	if lacks := nowhere(c, needs, has); len(lacks) > 0 {
-		return found(status, do, "on none of %s: %s", count(len(c.probed()), "probed node"), list(lacks))
+		return found(status, do, "on none of %s: %s", words.Count(len(c.probed()), "probed node"), list(lacks))
 	}
 	return fine("every one is on a probed node")
 }

@@ -22,9 +22,9 @@ const (
 
 // ParseCapabilities parses the output of --output-file, as YAML or JSON. It ignores unknown fields,
 // which a newer version may have.
-func ParseCapabilities(text []byte) (Capabilities, error) {
-	var c Capabilities
-	if err := document.Read(text, APIVersion, capabilitiesKind, "write the file with doctor --output-file", &c); err != nil {
+func ParseCapabilities(text []byte) (*Capabilities, error) {
+	c := &Capabilities{}
+	if err := document.Read(text, APIVersion, capabilitiesKind, "write the file with doctor --output-file", c); err != nil {
 		return c, err
 	}
 	for i, g := range c.Gaps {

@@ -24,7 +24,7 @@ func TestSavedIsRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(&want, got); diff != "" {
 		t.Errorf("capabilities (-want +got):\n%s", diff)
 	}
 }

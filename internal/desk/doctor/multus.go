@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/nadra-dev/nadra/internal/probe"
+	"github.com/nadra-dev/nadra/internal/words"
 )
 
 // multusFlavour lists the installations of Multus.
@@ -170,7 +171,7 @@ func isolatesTheSame(c *Capabilities, known []sourced) result {
 func multusDefaultNetworks(c *Capabilities) result {
 	values := setting(c, func(s probe.MultusSettings) string {
 		if len(s.DefaultNetworks) == 0 && s.Delegates > 1 {
-			return count(s.Delegates-1, "delegate") + " after the first"
+			return words.Count(s.Delegates-1, "delegate") + " after the first"
 		}
 		return list(s.DefaultNetworks)
 	})

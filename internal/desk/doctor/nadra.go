@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nadra-dev/nadra/internal/words"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
@@ -46,14 +47,14 @@ func driverOfNodes(c *Capabilities, remedy string) result {
 	without := slices.DeleteFunc(slices.Clone(owned), func(node string) bool { return slices.Contains(n.ReadyNodes, node) })
 	switch {
 	case n.Ready == 0:
-		return found(blocker, remedy, "%s/%s is ready on none of %s", n.Namespace, n.DaemonSet, count(int(n.Desired), "node"))
+		return found(blocker, remedy, "%s/%s is ready on none of %s", n.Namespace, n.DaemonSet, words.Count(int(n.Desired), "node"))
 	case known && len(without) > 0:
 		return found(warning, remedy, "%s/%s is not ready on nodes that are nadra's by their label: %s", n.Namespace, n.DaemonSet, list(without))
 	case n.Ready < n.Desired:
 		return found(warning, remedy, "%s/%s is ready on %d of %d nodes", n.Namespace, n.DaemonSet, n.Ready, n.Desired)
 	}
 	if !c.Installation().Labelled() {
-		return fine("%s/%s is ready on %s", n.Namespace, n.DaemonSet, count(int(n.Ready), "node"))
+		return fine("%s/%s is ready on %s", n.Namespace, n.DaemonSet, words.Count(int(n.Ready), "node"))
 	}
 	switch {
 	case c.gap(PartNodes, "") != nil:
@@ -61,9 +62,9 @@ func driverOfNodes(c *Capabilities, remedy string) result {
 	case !known:
 		return missing(c, PartPods, "")
 	case len(owned) == 0:
-		return found(info, labelNodes, "%s/%s is ready on %s, and none of the checked nodes is nadra's by its label", n.Namespace, n.DaemonSet, count(int(n.Ready), "node"))
+		return found(info, labelNodes, "%s/%s is ready on %s, and none of the checked nodes is nadra's by its label", n.Namespace, n.DaemonSet, words.Count(int(n.Ready), "node"))
 	}
-	return fine("%s/%s is ready on %s, and on each checked node that is nadra's by its label (%d)", n.Namespace, n.DaemonSet, count(int(n.Ready), "node"), len(owned))
+	return fine("%s/%s is ready on %s, and on each checked node that is nadra's by its label (%d)", n.Namespace, n.DaemonSet, words.Count(int(n.Ready), "node"), len(owned))
 }
 
 const (
@@ -109,7 +110,7 @@ func nadraController(c *Capabilities) result {
 	case n.Ready < n.Desired:
 		return found(warning, fmt.Sprintf("Look at its pods: kubectl -n %s get pods.", n.Namespace), "%s/%s has %d of %d replicas ready", n.Namespace, n.Deployment, n.Ready, n.Desired)
 	}
-	return fine("%s/%s has %s ready", n.Namespace, n.Deployment, count(int(n.Ready), "replica"))
+	return fine("%s/%s has %s ready", n.Namespace, n.Deployment, words.Count(int(n.Ready), "replica"))
 }
 
 // nadraWebhook checks that the Service of the webhook has a ready endpoint, and that the API server has a certificate by
@@ -128,7 +129,7 @@ func nadraWebhook(c *Capabilities) result {
 		return found(blocker, fmt.Sprintf("Look at what writes the caBundle, nadra-certificates or cert-manager: kubectl -n %s get pods.", w.Namespace),
 			"the API server does not trust webhooks without a caBundle: %s", list(w.Untrusted))
 	}
-	return fine("Service %s/%s has %s", w.Namespace, w.Service, count(w.Ready, "ready endpoint"))
+	return fine("Service %s/%s has %s", w.Namespace, w.Service, words.Count(w.Ready, "ready endpoint"))
 }
 
 // nadraDevices reports how many devices the nodes offer, and the networks that no node offers.
@@ -159,9 +160,9 @@ func nadraDevices(c *Capabilities) result {
 		return found(info, labelNodes, "no node offers a network yet, because none is nadra's by its label")
 	default:
 		return found(status, "Find the reason of each network: kubectl nadra get networks -A -o wide.",
-			"%d of %s are offered by no node: %s", len(unoffered), count(len(c.Networks), "network"), list(unoffered))
+			"%d of %s are offered by no node: %s", len(unoffered), words.Count(len(c.Networks), "network"), list(unoffered))
 	}
-	return fine("%s in %s", count(p.Devices, "device"), count(p.Slices, "ResourceSlice"))
+	return fine("%s in %s", words.Count(p.Devices, "device"), words.Count(p.Slices, "ResourceSlice"))
 }
 
 // waitingPods reports the pods that wait for their networks, or for something else before they start.
@@ -173,7 +174,7 @@ func waitingPods(c *Capabilities) result {
 		return fine("no pod with networks waits")
 	}
 	namespace, name, _ := strings.Cut(c.Waiting[0], "/")
-	return found(info, "Find what a pod waits for: kubectl nadra explain pod/"+name+" -n "+namespace+".", "%s: %s", count(len(c.Waiting), "pod"), list(c.Waiting))
+	return found(info, "Find what a pod waits for: kubectl nadra explain pod/"+name+" -n "+namespace+".", "%s: %s", words.Count(len(c.Waiting), "pod"), list(c.Waiting))
 }
 
 // componentAdvice returns what to do about a scheduler, a queue or an autoscaler, by its name.

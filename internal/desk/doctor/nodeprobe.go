@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nadra-dev/nadra/internal/probe"
+	"github.com/nadra-dev/nadra/internal/words"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
@@ -89,7 +90,7 @@ func cniPlugins(c *Capabilities, n *Node) result {
 	if needed == 0 {
 		return fine("the networks need none")
 	}
-	return fine("has the %s that networks need", count(needed, "plugin"))
+	return fine("has the %s that networks need", words.Count(needed, "plugin"))
 }
 
 // masters checks that the node has the networks' masters.
@@ -101,7 +102,7 @@ func masters(c *Capabilities, n *Node) result {
 	if needed == 0 {
 		return fine("the networks need none; has %s", possibleMasters(n.Probe))
 	}
-	return fine("has the %s that networks need", count(needed, "master"))
+	return fine("has the %s that networks need", words.Count(needed, "master"))
 }
 
 // possibleMasters lists the interfaces that networks usually use.
@@ -165,7 +166,7 @@ func dhcpDaemon(c *Capabilities, n *Node) result {
 	case n.Probe == nil:
 		return missing(c, PartProbe, n.Name)
 	case !n.Probe.DHCP:
-		return found(warning, "Run the daemon (/opt/cni/bin/dhcp daemon) on the node.", "it does not run, and %s need it: %s", count(len(users), "network"), list(users))
+		return found(warning, "Run the daemon (/opt/cni/bin/dhcp daemon) on the node.", "it does not run, and %s need it: %s", words.Count(len(users), "network"), list(users))
 	}
 	return fine("it runs")
 }

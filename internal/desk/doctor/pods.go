@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/nadra-dev/nadra/internal/words"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
@@ -14,7 +15,7 @@ func staticPods(c *Capabilities) result {
 	}
 	if c.Beside() {
 		return fine("Multus attaches the networks of %s, nadra those of %s, by annotation %s",
-			count(len(c.StaticPods)-own(c.StaticPods), "static pod"), count(own(c.StaticPods), "static pod"), attachment.OwnNetworksAnnotation)
+			words.Count(len(c.StaticPods)-own(c.StaticPods), "static pod"), words.Count(own(c.StaticPods), "static pod"), attachment.OwnNetworksAnnotation)
 	}
 	var names []string
 	for _, p := range c.StaticPods {
@@ -43,9 +44,9 @@ func policies(c *Capabilities) result {
 		return unseenBeside(p)
 	case len(p.Unseen) > 0:
 		return found(warning, "Install nadra's webhook, which adds the annotation, and recreate these pods; or add the annotation to their templates, as finding NADRA-038 of kubectl nadra scan shows.",
-			"%s, and %s with networks by a claim without the annotation: %s", plural(p.Count, "MultiNetworkPolicy", "MultiNetworkPolicies"), count(len(p.Unseen), "pod"), list(p.Unseen))
+			"%s, and %s with networks by a claim without the annotation: %s", words.Count(p.Count, "MultiNetworkPolicy"), words.Count(len(p.Unseen), "pod"), list(p.Unseen))
 	}
-	return fine("%s; every pod with networks by a claim has the annotation", plural(p.Count, "MultiNetworkPolicy", "MultiNetworkPolicies"))
+	return fine("%s; every pod with networks by a claim has the annotation", words.Count(p.Count, "MultiNetworkPolicy"))
 }
 
 // whereabouts checks the state of the IPAM plugin whereabouts.

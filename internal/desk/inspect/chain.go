@@ -13,9 +13,9 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// ChainInput is the input for one pod. Its claims and templates are those of the pod's
+// chainInput is the input for one pod. Its claims and templates are those of the pod's
 // namespace.
-type ChainInput struct {
+type chainInput struct {
 	Input
 	Pod *corev1.Pod
 	// Namespace is the pod's. It is nil if the user may not read it.
@@ -59,7 +59,7 @@ type Chain struct {
 
 // subject is the pod that a chain explains, with everything that is known about it.
 type subject struct {
-	in     ChainInput
+	in     chainInput
 	x      *index
 	pod    *corev1.Pod
 	wish   wish
@@ -72,7 +72,7 @@ type subject struct {
 }
 
 // Explain follows a pod from its request for networks to its interfaces.
-func Explain(in ChainInput) Chain {
+func Explain(in chainInput) Chain {
 	x := newIndex(in.Input)
 	s := &subject{
 		in: in, x: x, pod: in.Pod, wish: x.wishOf(in.Pod), node: in.Pod.Spec.NodeName,

@@ -74,7 +74,7 @@ func (c Chain) headline() string {
 
 // title introduces the step that blocks.
 func (s Step) title() string {
-	out := "The step that " + map[StepState]string{StepFailed: "fails", StepWaiting: "waits"}[s.State] + ": " + s.Name
+	out := "The step that " + map[stepState]string{StepFailed: "fails", StepWaiting: "waits"}[s.State] + ": " + s.Name
 	if s.on() != "" {
 		out += " of " + s.on()
 	}

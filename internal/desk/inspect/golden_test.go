@@ -60,7 +60,7 @@ func checkArchive(t *testing.T, path string) {
 }
 
 // checkSound checks what must be true for every chain.
-func checkSound(t *testing.T, in ChainInput) {
+func checkSound(t *testing.T, in chainInput) {
 	if in.Pod == nil {
 		return
 	}
@@ -100,9 +100,9 @@ func trimLines(s string) string {
 }
 
 // read returns the input of an archive. The pod to explain is named "web".
-func read(t *testing.T, comment, objects, base string) ChainInput {
+func read(t *testing.T, comment, objects, base string) chainInput {
 	t.Helper()
-	in := ChainInput{Input: Input{Unread: map[Kind]bool{}}}
+	in := chainInput{Input: Input{Unread: map[Kind]bool{}}}
 	without := map[string]bool{}
 	for line := range strings.Lines(comment) {
 		words := strings.Fields(line)
@@ -139,7 +139,7 @@ func read(t *testing.T, comment, objects, base string) ChainInput {
 	return in
 }
 
-func (in *ChainInput) add(t *testing.T, kind string, doc []byte) {
+func (in *chainInput) add(t *testing.T, kind string, doc []byte) {
 	t.Helper()
 	switch kind {
 	case "Pod":

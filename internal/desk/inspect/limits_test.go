@@ -26,7 +26,7 @@ var (
 
 // manyClaims returns a pending pod with n claims of 32 requests, which all exist, and of each unrelated kind of objects 60 times
 // as many. If offered is set, its networks exist and have devices, of which those of the last one are all in use.
-func manyClaims(t *testing.T, n int, offered bool) ChainInput {
+func manyClaims(t *testing.T, n int, offered bool) chainInput {
 	t.Helper()
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "pod-1", Annotations: map[string]string{}},
@@ -34,7 +34,7 @@ func manyClaims(t *testing.T, n int, offered bool) ChainInput {
 			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/1 nodes are available: 1 cannot allocate all claims.",
 		}}},
 	}
-	in := ChainInput{Pod: pod, Input: Input{Unread: map[Kind]bool{Classes: true}, Pods: []*corev1.Pod{pod}}}
+	in := chainInput{Pod: pod, Input: Input{Unread: map[Kind]bool{Classes: true}, Pods: []*corev1.Pod{pod}}}
 	for i := range n {
 		of, requests := common, make([]resourceapi.DeviceRequest, 32)
 		if i == n-1 {
@@ -72,7 +72,7 @@ func manyClaims(t *testing.T, n int, offered bool) ChainInput {
 }
 
 // offer adds a network with one device, which any number of claims can have, or which another claim has.
-func (in *ChainInput) offer(network attachment.NetworkRef, shared bool) {
+func (in *chainInput) offer(network attachment.NetworkRef, shared bool) {
 	in.Networks = append(in.Networks, &nadv1.NetworkAttachmentDefinition{
 		ObjectMeta: metav1.ObjectMeta{Namespace: network.Namespace, Name: network.Name}, Spec: nadv1.NetworkAttachmentDefinitionSpec{Config: `{"type": "macvlan"}`},
 	})
@@ -94,9 +94,9 @@ func (in *ChainInput) offer(network attachment.NetworkRef, shared bool) {
 // TestWorkGrowsLinearly checks that a pod with four times as many claims, and four times as many other objects, costs about four
 // times as many allocations: for each want, no step goes through all others.
 func TestWorkGrowsLinearly(t *testing.T) {
-	for name, work := range map[string]func(ChainInput){
-		"get":     func(in ChainInput) { Attachments(in.Input) },
-		"explain": func(in ChainInput) { Explain(in) },
+	for name, work := range map[string]func(chainInput){
+		"get":     func(in chainInput) { Attachments(in.Input) },
+		"explain": func(in chainInput) { Explain(in) },
 	} {
 		for _, offered := range []bool{false, true} {
 			few, many := manyClaims(t, v1alpha1.MaxPodClaims/4, offered), manyClaims(t, v1alpha1.MaxPodClaims, offered)

@@ -18,8 +18,8 @@ import (
 )
 
 // Pod reads the input of Explain for a pod of c's namespace.
-func (c Cluster) Pod(ctx context.Context, name string) (ChainInput, error) {
-	in := ChainInput{Input: Input{Unread: map[Kind]bool{}}}
+func (c Cluster) Pod(ctx context.Context, name string) (chainInput, error) {
+	in := chainInput{Input: Input{Unread: map[Kind]bool{}}}
 	pod, err := c.Kube.CoreV1().Pods(c.Namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return in, fmt.Errorf("reading pod %s/%s: %w", c.Namespace, name, err)
@@ -49,7 +49,7 @@ func (c Cluster) Pod(ctx context.Context, name string) (ChainInput, error) {
 }
 
 // readDrivers finds the nodes on which nadra's driver is ready.
-func (c Cluster) readDrivers(ctx context.Context, in *ChainInput) error {
+func (c Cluster) readDrivers(ctx context.Context, in *chainInput) error {
 	if in.Installation == nil {
 		return nil
 	}
@@ -74,7 +74,7 @@ func (c Cluster) readDrivers(ctx context.Context, in *ChainInput) error {
 
 // readAllClaims reads the claims of all namespaces for a pod that has not started: they share the networks' addresses and
 // devices.
-func (c Cluster) readAllClaims(ctx context.Context, in *ChainInput) error {
+func (c Cluster) readAllClaims(ctx context.Context, in *chainInput) error {
 	if in.Pod.Status.Phase != corev1.PodPending || in.NoDRA {
 		return nil
 	}
@@ -87,7 +87,7 @@ func (c Cluster) readAllClaims(ctx context.Context, in *ChainInput) error {
 }
 
 // readNamespace reads the pod's namespace, unless the user may not.
-func (c Cluster) readNamespace(ctx context.Context, in *ChainInput) error {
+func (c Cluster) readNamespace(ctx context.Context, in *chainInput) error {
 	namespace, err := c.Kube.CoreV1().Namespaces().Get(ctx, c.Namespace, metav1.GetOptions{})
 	switch {
 	case err == nil:
@@ -101,7 +101,7 @@ func (c Cluster) readNamespace(ctx context.Context, in *ChainInput) error {
 }
 
 // readEvents reads the events on the pod and on its networks.
-func (c Cluster) readEvents(ctx context.Context, in *ChainInput) error {
+func (c Cluster) readEvents(ctx context.Context, in *chainInput) error {
 	if err := c.eventsOn(ctx, &in.Input, "Pod", in.Pod.Namespace, in.Pod.Name); err != nil {
 		return err
 	}

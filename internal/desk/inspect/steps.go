@@ -6,16 +6,16 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
 
-// StepState is the outcome of a step.
-type StepState string
+// stepState is the outcome of a step.
+type stepState string
 
 // The states of a step.
 const (
-	StepOK         StepState = "ok"
-	StepFailed     StepState = "failed"
-	StepWaiting    StepState = "waiting"
-	StepNotReached StepState = "not reached"
-	StepNotUsed    StepState = "not used"
+	StepOK         stepState = "ok"
+	StepFailed     stepState = "failed"
+	StepWaiting    stepState = "waiting"
+	StepNotReached stepState = "not reached"
+	StepNotUsed    stepState = "not used"
 )
 
 // Step is one link of a chain.
@@ -26,7 +26,7 @@ type Step struct {
 	Interface string `json:"interface,omitempty"`
 	// Claim is the name of an entry in the pod's spec.resourceClaims.
 	Claim  string    `json:"claim,omitempty"`
-	State  StepState `json:"state"`
+	State  stepState `json:"state"`
 	Detail string    `json:"detail,omitempty"`
 	// Reason is nadra's code for the cause. Causes outside of nadra have none.
 	Reason reason.Code `json:"reason,omitempty"`
@@ -83,7 +83,7 @@ func (l *stepList) add(name string, w *want, s Step) {
 func (l *stepList) failed() bool { return l.hasFailed }
 
 // first returns the first step with a state, or nil without one.
-func (l *stepList) first(state StepState) *Step {
+func (l *stepList) first(state stepState) *Step {
 	for i := range l.steps {
 		if l.steps[i].State == state {
 			return &l.steps[i]

@@ -9,7 +9,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/nadra-dev/nadra/internal/truncate"
+	"github.com/nadra-dev/nadra/internal/words"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
@@ -102,4 +102,4 @@ func (u usage) String() string {
 }
 
 // some joins names, and counts those after the sixth.
-func some(names []string) string { return strings.Join(truncate.List(names, 6), ", ") }
+func some(names []string) string { return strings.Join(words.ShortList(names, 6), ", ") }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/nadra-dev/nadra/internal/desk/document"
+	"github.com/nadra-dev/nadra/internal/words"
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
@@ -71,7 +72,7 @@ func ReadBaseline(data []byte) (*Report, error) {
 	}
 	if n := r.Summary.Known; n > 0 {
 		return nil, fmt.Errorf("%w: it lacks %s of an earlier baseline; %s, without --baseline",
-			errNarrowed, count(n, "finding"), baselineRemedy)
+			errNarrowed, words.Count(n, "finding"), baselineRemedy)
 	}
 	return r, nil
 }

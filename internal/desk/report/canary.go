@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/nadra-dev/nadra/internal/desk/canary"
+	"github.com/nadra-dev/nadra/internal/words"
 )
 
 // podRow is a canary, or a network without one.
@@ -146,9 +147,9 @@ func trip(micros int64) string {
 // canaryOutcome counts networks, canaries and pings, with a sentence each.
 func canaryOutcome(r *canary.Report) []string {
 	s := r.Summary
-	out := []string{fmt.Sprintf("Tested %d of %s%s: %d of %s ok.", s.Networks-s.Skipped, count(s.Networks, "network"), ofSource(r.Source), s.PodsOK, count(s.Pods, "canary pod"))}
+	out := []string{fmt.Sprintf("Tested %d of %s%s: %d of %s ok.", s.Networks-s.Skipped, words.Count(s.Networks, "network"), ofSource(r.Source), s.PodsOK, words.Count(s.Pods, "canary pod"))}
 	if s.Pings > 0 {
-		line := fmt.Sprintf("%d of %s answered", s.PingsOK, count(s.Pings, "ping"))
+		line := fmt.Sprintf("%d of %s answered", s.PingsOK, words.Count(s.Pings, "ping"))
 		for _, part := range []struct {
 			n    int
 			text string
@@ -188,7 +189,7 @@ func writeCanaryPlanTable(w io.Writer, p *canary.Plan) error {
 	})
 	s.gap()
 	s.printf("Would run %s%s, which take %s and %s while they run. Nothing was created.",
-		count(p.Pods, "canary pod"), ofSource(p.Source), addresses(p.Addresses), count(p.Devices, "device"))
+		words.Count(p.Pods, "canary pod"), ofSource(p.Source), addresses(p.Addresses), words.Count(p.Devices, "device"))
 	return s.err
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/desk/cleanup"
 	"github.com/nadra-dev/nadra/internal/probe"
+	"github.com/nadra-dev/nadra/internal/words"
 )
 
 // writeCleanupTable writes a row for each orphan, and the totals.
@@ -30,7 +31,7 @@ func writeCleanupTable(w io.Writer, r cleanup.Report) error {
 	table(s, "NODE\tREFUSED", r.Refused, problem)
 	table(s, "NODE\tCOULD NOT BE READ", r.Errors, problem)
 	s.gap()
-	line := fmt.Sprintf("%s on %s and in the cluster", count(len(r.Orphans), "orphan"), count(r.Nodes, "node"))
+	line := fmt.Sprintf("%s on %s and in the cluster", words.Count(len(r.Orphans), "orphan"), words.Count(r.Nodes, "node"))
 	if freed+r.Failed() > 0 {
 		line += fmt.Sprintf(": %d freed, %d failed, %d reported only", freed, r.Failed(), reported)
 	} else if reported > 0 {
@@ -38,7 +39,7 @@ func writeCleanupTable(w io.Writer, r cleanup.Report) error {
 	}
 	s.println(line + ".")
 	if r.Kept > 0 {
-		s.printf("Kept %s of sandboxes that no runtime lists: younger than --older-than, or perhaps still used, by a record, a network namespace or an address.", count(r.Kept, "object"))
+		s.printf("Kept %s of sandboxes that no runtime lists: younger than --older-than, or perhaps still used, by a record, a network namespace or an address.", words.Count(r.Kept, "object"))
 	}
 	return s.err
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/nadra-dev/nadra/internal/desk/doctor"
+	"github.com/nadra-dev/nadra/internal/words"
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
@@ -109,7 +110,7 @@ func (s *sheet) unknown(all []alike[doctor.Check]) {
 
 // doctorInput describes the input.
 func doctorInput(r *doctor.Report) string {
-	out := "Looked at " + count(r.Summary.Nodes, "node")
+	out := "Looked at " + words.Count(r.Summary.Nodes, "node")
 	if r.Source != "" {
 		out += " of " + Visible(r.Source)
 	}
@@ -121,5 +122,5 @@ func doctorInput(r *doctor.Report) string {
 
 // doctorTotals returns the totals in words.
 func doctorTotals(s doctor.Summary) string {
-	return fmt.Sprintf("%s: %s, %d unknown, %d ok", count(s.OK+s.Unknown+s.Findings.Total(), "check"), severityWords(s.Findings), s.Unknown, s.OK)
+	return fmt.Sprintf("%s: %s, %d unknown, %d ok", words.Count(s.OK+s.Unknown+s.Findings.Total(), "check"), severityWords(s.Findings), s.Unknown, s.OK)
 }

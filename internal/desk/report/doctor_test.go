@@ -22,7 +22,7 @@ func doctorReport(t *testing.T) *doctor.Report {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return doctor.NewReport(c)
+	return doctor.NewReport(*c)
 }
 
 func TestDoctorGolden(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/nadra-dev/nadra/internal/words"
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
@@ -21,7 +22,7 @@ var (
 	htmlScript string
 
 	htmlPage = template.Must(template.New("report").Funcs(template.FuncMap{
-		"short": short, "locals": locals, "visible": Visible, "lines": lines, "place": translate.Position.String, "count": count, "userName": userName,
+		"short": short, "locals": locals, "visible": Visible, "lines": lines, "place": translate.Position.String, "count": words.Count, "userName": userName,
 		"key": verdictKey, "segments": segments,
 		"lower": func(v any) string { return strings.ToLower(fmt.Sprint(v)) }, "docs": func(anchor string) string { return Docs + anchor },
 	}).Parse(htmlText))

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
-	"path"
+	"path/filepath"
 	"strings"
 
 	"github.com/nadra-dev/nadra/pkg/translate"
@@ -78,10 +78,11 @@ func sarifLocationOf(f translate.Finding) sarifLocation {
 
 // sarifArtifactOf escapes a file's name. A relative name is relative to the sources' folder.
 func sarifArtifactOf(file string) sarifArtifact {
-	if path.IsAbs(file) {
-		return sarifArtifact{URI: (&url.URL{Scheme: "file", Path: file}).String()}
+	name := filepath.ToSlash(file)
+	if filepath.IsAbs(file) {
+		return sarifArtifact{URI: (&url.URL{Scheme: "file", Path: "/" + strings.TrimPrefix(name, "/")}).String()} // Windows: C:/…
 	}
-	return sarifArtifact{URI: (&url.URL{Path: file}).String(), URIBaseID: "%SRCROOT%"}
+	return sarifArtifact{URI: (&url.URL{Path: name}).String(), URIBaseID: "%SRCROOT%"}
 }
 
 // fingerprints distinguishes findings without lines, which move. It counts equal findings,

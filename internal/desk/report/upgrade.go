@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/nadra-dev/nadra/internal/desk/upgrade"
+	"github.com/nadra-dev/nadra/internal/words"
 )
 
 // UpgradeStatus is the progress of an upgrade.
@@ -51,9 +52,9 @@ func writeUpgradeTable(w io.Writer, u UpgradeStatus) error {
 	}
 	s.gap()
 	if u.beside {
-		s.printf("nadra serves %d of %s beside Multus.", done, count(len(u.Lines), "namespace"))
+		s.printf("nadra serves %d of %s beside Multus.", done, words.Count(len(u.Lines), "namespace"))
 	} else {
-		s.printf("nadra serves %d of %s, and %s.", done, count(len(u.Lines), "node"), count(len(u.Namespaces), "namespace"))
+		s.printf("nadra serves %d of %s, and %s.", done, words.Count(len(u.Lines), "node"), words.Count(len(u.Namespaces), "namespace"))
 	}
 	if u.Adopted != nil {
 		s.println(u.Adopted.Text(u.now))

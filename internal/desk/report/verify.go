@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/nadra-dev/nadra/internal/desk/snapshot"
+	"github.com/nadra-dev/nadra/internal/words"
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
@@ -79,7 +80,7 @@ func writeVerifyTable(w io.Writer, r *snapshot.Report) error {
 
 // comparedWords describes what was compared.
 func comparedWords(r *snapshot.Report) string {
-	out := fmt.Sprintf("Compared %s with %s", count(r.Summary.Pods, "pod"), count(r.Summary.Interfaces, "interface"))
+	out := fmt.Sprintf("Compared %s with %s", words.Count(r.Summary.Pods, "pod"), words.Count(r.Summary.Interfaces, "interface"))
 	if r.Summary.Missing > 0 {
 		out += fmt.Sprintf("; %d more %s missing", r.Summary.Missing, isAre(r.Summary.Missing))
 	}
@@ -110,7 +111,7 @@ func verifyOutcome(s snapshot.Summary) string {
 	out := "No difference."
 	switch n := s.Findings; {
 	case n.Blocker+n.Warning > 0:
-		out = count(n.Total(), "difference") + ": " + severityWords(n) + "."
+		out = words.Count(n.Total(), "difference") + ": " + severityWords(n) + "."
 	case n.Info > 0:
 		out = fmt.Sprintf("No unexpected difference; %d expected.", n.Info)
 	}

@@ -12,6 +12,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/nadra-dev/nadra/internal/words"
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
@@ -22,14 +23,6 @@ const Docs = "https://github.com/nadra-dev/nadra/blob/main/"
 func address(anchor string) string {
 	path, fragment, _ := strings.Cut(anchor, "#")
 	return strings.NewReplacer("(", "%28", ")", "%29").Replace((&url.URL{Path: path, Fragment: fragment}).String())
-}
-
-// count returns a number with its noun.
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // Visible returns one line for a value of others. It shows characters that do not print,
@@ -165,14 +158,14 @@ func unrenderedWords(r *Report) []string {
 
 // words returns the counts in words.
 func severityWords(s translate.Counts) string {
-	return fmt.Sprintf("%s, %s, %d info", count(s.Blocker, "blocker"), count(s.Warning, "warning"), s.Info)
+	return fmt.Sprintf("%s, %s, %d info", words.Count(s.Blocker, "blocker"), words.Count(s.Warning, "warning"), s.Info)
 }
 
 // inputSentence describes the input, so that a report without findings is not empty.
 func inputSentence(r *Report) string {
-	out := "Looked at " + count(r.Summary.Objects, "object")
+	out := "Looked at " + words.Count(r.Summary.Objects, "object")
 	if r.Summary.Files > 0 {
-		out += " in " + count(r.Summary.Files, "file")
+		out += " in " + words.Count(r.Summary.Files, "file")
 	}
 	if r.Source != "" {
 		out += " of " + Visible(r.Source)
@@ -210,17 +203,17 @@ func outcome(r *Report) []string {
 	if s.Workloads.Total() == 0 {
 		out = append(out, "No workload here uses additional networks.")
 	} else {
-		line := count(s.Workloads.Total(), "workload")
+		line := words.Count(s.Workloads.Total(), "workload")
 		if s.Pods > 0 {
-			line += " with " + count(s.Pods, "pod")
+			line += " with " + words.Count(s.Pods, "pod")
 		}
 		out = append(out, line+": "+s.Workloads.words()+".")
 	}
 	if n := s.Networks.Total(); n > 0 {
-		out = append(out, count(n, "network")+": "+s.Networks.words()+".")
+		out = append(out, words.Count(n, "network")+": "+s.Networks.words()+".")
 	}
 	if n := s.Findings.Total(); n > 0 {
-		out = append(out, count(n, "finding")+": "+severityWords(s.Findings)+".")
+		out = append(out, words.Count(n, "finding")+": "+severityWords(s.Findings)+".")
 	}
 	return slices.Concat(out, unrenderedWords(r), knownWords(s.Known))
 }

@@ -3,6 +3,8 @@ package upgrade
 import (
 	"fmt"
 	"time"
+
+	"github.com/nadra-dev/nadra/internal/words"
 )
 
 // Adopted are the pods on nadra's nodes whose networks Multus attached. They have no claims
@@ -51,16 +53,16 @@ func (a Adopted) Text(now time.Time) string {
 		verb = "has"
 	}
 	return fmt.Sprintf("%s still %s networks that Multus attached, of %s; the oldest is %s old. nadra detaches them when the pods end.",
-		count(a.Pods, "pod"), verb, count(a.Workloads, "workload"), age(now.Sub(a.Oldest)))
+		words.Count(a.Pods, "pod"), verb, words.Count(a.Workloads, "workload"), age(now.Sub(a.Oldest)))
 }
 
 // age returns a duration in its largest unit.
 func age(d time.Duration) string {
 	switch {
 	case d >= 48*time.Hour:
-		return count(int(d/(24*time.Hour)), "day")
+		return words.Count(int(d/(24*time.Hour)), "day")
 	case d >= 2*time.Hour:
-		return count(int(d/time.Hour), "hour")
+		return words.Count(int(d/time.Hour), "hour")
 	}
-	return count(int(d/time.Minute), "minute")
+	return words.Count(int(d/time.Minute), "minute")
 }

@@ -68,7 +68,7 @@ func TestEveryRequestOutlastsARestart(t *testing.T) {
 	for _, resource := range []string{"configmaps", "nodes", "pods"} {
 		t.Run(resource, func(t *testing.T) {
 			w := newWorld(t)
-			w.log = "{}"
+			w.log = `{"moved":[]}`
 			w.runner.GateTimeout = 10 * time.Second
 			state := NewState()
 			run := &run{w.runner, w.plan, state}
@@ -175,7 +175,7 @@ func TestReleaseWaitsForTheDriver(t *testing.T) {
 					Spec:       corev1.PodSpec{NodeName: "n1", HostNetwork: true, Containers: []corev1.Container{{Name: installation.DriverContainer}}},
 				}
 				w := newWorld(t, driver)
-				w.log, w.runner.GateTimeout, w.runner.Poll = "{}", time.Hour, time.Second
+				w.log, w.runner.GateTimeout, w.runner.Poll = `{"moved":[]}`, time.Hour, time.Second
 				n := w.node(t)
 				n.Labels = map[string]string{"nadra.dev/owner": "nadra"}
 				if _, err := w.CoreV1().Nodes().Update(t.Context(), n, metav1.UpdateOptions{}); err != nil {

@@ -2,8 +2,6 @@ package upgrade
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -20,7 +18,7 @@ func (s steps) turn(ctx context.Context, node, onOff string) error {
 		return nil
 	}
 	var report probe.MultusConfReport
-	if err := s.runPod(ctx, s.writingPod(node, onOff), &report); err != nil {
+	if err := s.runPod(ctx, s.writingPod(node, onOff), "moved", &report); err != nil {
 		return fmt.Errorf("turning Multus' configuration %s: %w", onOff, err)
 	}
 	s.Say("node %s: Multus' configuration %s: %s; the runtime has %s", node, onOff, listed(report.Moved), listed(report.Left))
@@ -34,7 +32,7 @@ func (s steps) awaitConfiguration(ctx context.Context, node string) error {
 		return nil
 	}
 	var report probe.MultusConfReport
-	if err := s.runPod(ctx, s.writingPod(node, "await"), &report); err != nil {
+	if err := s.runPod(ctx, s.writingPod(node, "await"), "moved", &report); err != nil {
 		return fmt.Errorf("waiting for Multus' configuration: %w", err)
 	}
 	s.Say("node %s: the runtime has %s", node, listed(report.Left))
@@ -62,22 +60,16 @@ func (s steps) look(ctx context.Context, node, argument string, report any, capa
 	if s.DryRun != "" {
 		return nil
 	}
-	return s.runPod(ctx, s.Nodes.Pod(node, []string{"multus", "--host-root=" + nodepod.HostRoot, "--multus-cni-dir=" + s.MultusDir, argument}, capabilities...), report)
+	return s.runPod(ctx, s.Nodes.Pod(node, []string{"multus", "--host-root=" + nodepod.HostRoot, "--multus-cni-dir=" + s.MultusDir, argument}, capabilities...), "sandboxes", report)
 }
 
-// runPod runs a pod, and decodes its report.
-func (s steps) runPod(ctx context.Context, pod *corev1.Pod, report any) error {
+// runPod runs a pod, and decodes its report, which begins with a key.
+func (s steps) runPod(ctx context.Context, pod *corev1.Pod, key string, report any) error {
 	log, err := s.Nodes.Run(ctx, pod)
 	if err != nil {
 		return err
 	}
-	if err := json.Unmarshal(log, report); err != nil {
-		if text := strings.TrimSpace(string(log)); text != "" {
-			return errors.New(text)
-		}
-		return fmt.Errorf("pod %s has ended without a report: look at the node, which may have restarted", pod.Name)
-	}
-	return nil
+	return probe.DecodeLast(log, key, report)
 }
 
 // writingPod returns a pod that may write to the two directories, and sees no other files of

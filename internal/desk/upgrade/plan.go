@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/nadra-dev/nadra/internal/desk/document"
+	"github.com/nadra-dev/nadra/internal/words"
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
@@ -116,19 +117,11 @@ type RolloutSummary struct {
 // String renders the totals.
 func (s Summary) String() string {
 	if r := s.Rollouts; r != nil {
-		return fmt.Sprintf("%s in %s; %s restarted (%s), %s at their next start; %s, %s", count(s.Namespaces, "namespace"), count(s.Waves, "wave"),
-			count(r.Workloads, "workload"), count(r.Restarted, "pod"), count(r.Later, "pod"), count(s.Blockers, "blocker"), count(s.Warnings, "warning"))
+		return fmt.Sprintf("%s in %s; %s restarted (%s), %s at their next start; %s, %s", words.Count(s.Namespaces, "namespace"), words.Count(s.Waves, "wave"),
+			words.Count(r.Workloads, "workload"), words.Count(r.Restarted, "pod"), words.Count(r.Later, "pod"), words.Count(s.Blockers, "blocker"), words.Count(s.Warnings, "warning"))
 	}
-	return fmt.Sprintf("%s in %s, %s; %s adopted; %s, %s", count(s.Nodes, "node"), count(s.Waves, "wave"),
-		count(s.Namespaces, "namespace"), count(s.Adopted, "pod"), count(s.Blockers, "blocker"), count(s.Warnings, "warning"))
-}
-
-// count returns a number of things, for people.
-func count(n int, noun string) string {
-	if n != 1 {
-		noun += "s"
-	}
-	return fmt.Sprintf("%d %s", n, noun)
+	return fmt.Sprintf("%s in %s, %s; %s adopted; %s, %s", words.Count(s.Nodes, "node"), words.Count(s.Waves, "wave"),
+		words.Count(s.Namespaces, "namespace"), words.Count(s.Adopted, "pod"), words.Count(s.Blockers, "blocker"), words.Count(s.Warnings, "warning"))
 }
 
 // ParsePlan parses a plan in YAML or JSON. Unlike a report, a plan is carried out, so

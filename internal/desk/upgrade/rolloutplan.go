@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nadra-dev/nadra/internal/words"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
@@ -131,13 +132,13 @@ func (p *planner) ofRollout(s NamespaceShare) []translate.Finding {
 	for _, w := range s.Later {
 		if c := p.controller(w.Workload); c != nil {
 			out = append(out, problem(
-				codeNoRollout, warning, w.Workload.ref(), c.Held+", so its rollout restarts none of its "+count(w.Pods, "pod"),
+				codeNoRollout, warning, w.Workload.ref(), c.Held+", so its rollout restarts none of its "+words.Count(w.Pods, "pod"),
 				"Change that for the move, or delete its pods when the namespace is nadra's: they come back as nadra's.",
 			))
 			continue
 		}
 		out = append(out, problem(
-			codeLater, info, w.Workload.ref(), "nothing restarts its "+count(w.Pods, "pod")+": nadra serves it from its next start on",
+			codeLater, info, w.Workload.ref(), "nothing restarts its "+words.Count(w.Pods, "pod")+": nadra serves it from its next start on",
 			"Nothing needs to be done, unless its networks are to be nadra's now: then recreate it.",
 		))
 	}
@@ -164,7 +165,7 @@ func (p *planner) ofBudget(b Budget, s NamespaceShare) []translate.Finding {
 			)}
 		case c.Down > b.Allowed:
 			return []translate.Finding{problem(
-				codeRolloutPDB, warning, object, fmt.Sprintf("the rollout of %s takes down up to %s at once, and the budget allows %d", w.Workload, count(int(c.Down), "pod"), b.Allowed),
+				codeRolloutPDB, warning, object, fmt.Sprintf("the rollout of %s takes down up to %s at once, and the budget allows %d", w.Workload, words.Count(int(c.Down), "pod"), b.Allowed),
 				"Lower maxUnavailable of the workload's update strategy if the budget must hold.",
 			)}
 		}

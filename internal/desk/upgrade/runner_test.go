@@ -69,7 +69,12 @@ func newWorld(t *testing.T, objects ...runtime.Object) *world {
 	}
 	w.runner.Nodes = nodepod.Runner{
 		Kube: w, Namespace: "nadra", Timeout: time.Minute,
-		Raw: func(context.Context, string) ([]byte, error) { return []byte(w.log), nil },
+		Raw: func(context.Context, string) ([]byte, error) {
+			if strings.HasPrefix(w.log, "{") { // a pod that moves files; others look at Multus' sandboxes
+				return []byte(`{"sandboxes":0}` + "\n" + w.log), nil
+			}
+			return []byte(w.log), nil
+		},
 	}
 	w.PrependReactor("get", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		if get, ok := action.(clienttesting.GetAction); ok && strings.HasPrefix(get.GetName(), "nadra-probe-") {
@@ -310,7 +315,7 @@ func TestPause(t *testing.T) {
 		if _, _, paused, err := w.runner.Store.Load(t.Context()); err != nil || !paused {
 			t.Errorf("error %v, paused %t", err, paused)
 		}
-		w.log = "{}"
+		w.log = `{"moved":[]}`
 		if s, _ = w.run(t); s.Nodes["n1"].Step != Adopt || len(w.evicted) > 0 {
 			t.Errorf("node %+v, evicted %q: it did not continue", s.Nodes["n1"], w.evicted)
 		}
@@ -626,7 +631,7 @@ func TestSecondRollback(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.plan.Multus = nil
-		w.log = "{}"
+		w.log = `{"moved":[]}`
 		for target, refused := range map[string]bool{"namespace/x": true, "Deployment/x/web": true, "all": false, "node/n1": false} {
 			state := NewState()
 			state.Target = "node/n1"
@@ -652,7 +657,7 @@ func TestRollBackWaitsForTheConfiguration(t *testing.T) {
 			t.Fatal("it did not stop")
 		}
 		w.comesBack(t)
-		logs := []string{`{}`, `{"moved":[],"left":["10-default.conflist"]}`, "nadra-node: waiting for Multus' configuration: [MultusConfigurationMissing] /conf has none"}
+		logs := []string{`{"sandboxes":0}`, `{"moved":[],"left":["10-default.conflist"]}`, "nadra-node: waiting for Multus' configuration: [MultusConfigurationMissing] /conf has none"}
 		w.runner.Nodes.Raw = func(context.Context, string) ([]byte, error) {
 			log := logs[0]
 			logs = logs[1:]

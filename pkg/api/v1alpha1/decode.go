@@ -7,7 +7,7 @@ import (
 
 	kjson "sigs.k8s.io/json"
 
-	"github.com/nadra-dev/nadra/internal/truncate"
+	"github.com/nadra-dev/nadra/internal/words"
 )
 
 // Decode decodes opaque parameters and sets the defaults. It does not validate. It rejects
@@ -24,14 +24,14 @@ func Decode(raw []byte) (*AttachmentConfig, error) {
 	c := &AttachmentConfig{}
 	strict, err := kjson.UnmarshalStrict(raw, c)
 	if err != nil {
-		return nil, truncate.Error(decodeError(err), maxMessage)
+		return nil, words.ShortError(decodeError(err), maxMessage)
 	}
 	// An unknown version explains unknown fields, so it is reported first.
 	if err := checkType(c); err != nil {
 		return nil, err
 	}
 	if len(strict) > 0 {
-		return nil, truncate.Error(errors.Join(strict...), maxMessage)
+		return nil, words.ShortError(errors.Join(strict...), maxMessage)
 	}
 	SetDefaults(c)
 	return c, nil
@@ -49,10 +49,10 @@ func decodeError(err error) error {
 // checkType rejects an unknown apiVersion or kind.
 func checkType(c *AttachmentConfig) error {
 	if want := GroupVersion.String(); c.APIVersion != want {
-		return fmt.Errorf("apiVersion: %q is not known: use %q", truncate.Text(c.APIVersion, maxValue), want)
+		return fmt.Errorf("apiVersion: %q is not known: use %q", words.Short(c.APIVersion, maxValue), want)
 	}
 	if c.Kind != Kind {
-		return fmt.Errorf("kind: %q is not known: use %q", truncate.Text(c.Kind, maxValue), Kind)
+		return fmt.Errorf("kind: %q is not known: use %q", words.Short(c.Kind, maxValue), Kind)
 	}
 	return nil
 }

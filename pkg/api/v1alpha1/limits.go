@@ -5,7 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/nadra-dev/nadra/internal/truncate"
+	"github.com/nadra-dev/nadra/internal/words"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
 
@@ -186,9 +186,9 @@ func Code(errs field.ErrorList) reason.Code {
 func brief(errs field.ErrorList) field.ErrorList {
 	errs = errs[:min(len(errs), maxErrors)]
 	for _, err := range errs {
-		err.Field = truncate.Text(err.Field, maxValue)
+		err.Field = words.Short(err.Field, maxValue)
 		if value, ok := err.BadValue.(string); ok {
-			err.BadValue = truncate.Text(value, maxValue)
+			err.BadValue = words.Short(value, maxValue)
 		}
 	}
 	return errs

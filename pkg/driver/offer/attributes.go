@@ -7,7 +7,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/nadra-dev/nadra/internal/truncate"
+	"github.com/nadra-dev/nadra/internal/words"
 )
 
 // maxAttribute is the API's limit for a string attribute, in bytes.
@@ -19,7 +19,7 @@ const AttrInstance = "instance"
 
 // String returns a string attribute. It truncates what the API does not accept.
 func String(s string) resourceapi.DeviceAttribute {
-	s = truncate.Text(s, maxAttribute)
+	s = words.Short(s, maxAttribute)
 	return resourceapi.DeviceAttribute{StringValue: &s}
 }
 

@@ -3,7 +3,7 @@ package offer
 import (
 	"strings"
 
-	"github.com/nadra-dev/nadra/internal/truncate"
+	"github.com/nadra-dev/nadra/internal/words"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
 
@@ -28,7 +28,7 @@ func (h Host) Check(d *Definition) error {
 	}
 	for _, p := range d.Network.Plugins {
 		if p.Master != "" && !h.HasLink(p.Master) {
-			return reason.Errorf(reason.MasterMissing, "plugin %s: master: interface %q is not on the node: create it, or correct the NAD's master", p.Type, truncate.Text(p.Master, maxMaster))
+			return reason.Errorf(reason.MasterMissing, "plugin %s: master: interface %q is not on the node: create it, or correct the NAD's master", p.Type, words.Short(p.Master, maxMaster))
 		}
 	}
 	if missing := h.Missing(d); len(missing) > 0 {

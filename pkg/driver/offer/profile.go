@@ -13,7 +13,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/nadra-dev/nadra/internal/truncate"
+	"github.com/nadra-dev/nadra/internal/words"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
@@ -65,5 +65,5 @@ func namesIn(devices []resourceapi.Device, names map[attachment.NetworkID]string
 		}
 	}
 	slices.SortFunc(out, cmp.Compare)
-	return truncate.Text(strings.Join(out, ", "), maxNames)
+	return words.Short(strings.Join(out, ", "), maxNames)
 }

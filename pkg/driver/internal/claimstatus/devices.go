@@ -15,7 +15,7 @@ import (
 	resourceac "k8s.io/client-go/applyconfigurations/resource/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/nadra-dev/nadra/internal/truncate"
+	"github.com/nadra-dev/nadra/internal/words"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
@@ -123,7 +123,7 @@ func isStored(claim *resourceapi.ResourceClaim, devices []Device) bool {
 		if !slices.ContainsFunc(claim.Status.Devices, func(s resourceapi.AllocatedDeviceStatus) bool {
 			return s.Driver == v1alpha1.DriverName && s.Pool == d.Pool && s.Device == d.Device && ptr.Deref(s.ShareID, "") == d.ShareID &&
 				slices.ContainsFunc(s.Conditions, func(c metav1.Condition) bool {
-					return c.Type == reason.ConditionReady && (c.Reason == d.Reason && c.Message == truncate.Text(d.Message, maxMessage) ||
+					return c.Type == reason.ConditionReady && (c.Reason == d.Reason && c.Message == words.Short(d.Message, maxMessage) ||
 						c.Reason == reason.ConditionCheckFailed && d.KeepCheckFailed)
 				})
 		}) {
@@ -140,7 +140,7 @@ func (d Device) apply(node string, now time.Time) *resourceac.AllocatedDeviceSta
 		ready = metav1.ConditionTrue
 	}
 	condition := metaac.Condition().WithType(reason.ConditionReady).WithStatus(ready).WithReason(d.Reason).
-		WithMessage(truncate.Text(d.Message, maxMessage)).WithLastTransitionTime(metav1.NewTime(now))
+		WithMessage(words.Short(d.Message, maxMessage)).WithLastTransitionTime(metav1.NewTime(now))
 	out := resourceac.AllocatedDeviceStatus().WithDriver(v1alpha1.DriverName).WithPool(d.Pool).WithDevice(d.Device).
 		WithConditions(condition)
 	if d.ShareID != "" {

@@ -11,7 +11,7 @@ import (
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/record"
 
-	"github.com/nadra-dev/nadra/internal/truncate"
+	"github.com/nadra-dev/nadra/internal/words"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
@@ -62,5 +62,5 @@ func (r *Recorder) Network(ref attachment.NetworkRef, uid types.UID, eventType, 
 }
 
 func (r *Recorder) event(ref *corev1.ObjectReference, eventType, reason, message string) {
-	r.Event(ref, eventType, reason, truncate.Text(message, MaxMessage))
+	r.Event(ref, eventType, reason, words.Short(message, MaxMessage))
 }

@@ -1,14 +1,22 @@
-package truncate
+package words
 
 import (
 	"slices"
 	"testing"
 )
 
+func TestCount(t *testing.T) {
+	for noun, want := range map[string]string{"pod": "2 pods", "day": "2 days", "MultiNetworkPolicy": "2 MultiNetworkPolicies"} {
+		if one, two := Count(1, noun), Count(2, noun); one != "1 "+noun || two != want {
+			t.Errorf("%q and %q, want %q", one, two, want)
+		}
+	}
+}
+
 func TestList(t *testing.T) {
 	items := []string{"a", "b", "c", "d"}
 	for most, want := range map[int][]string{2: {"a", "b", "2 more"}, 3: {"a", "b", "c", "1 more"}, 4: items, 5: items} {
-		if got := List(items, most); !slices.Equal(got, want) {
+		if got := ShortList(items, most); !slices.Equal(got, want) {
 			t.Errorf("%d: %q, want %q", most, got, want)
 		}
 	}

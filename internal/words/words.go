@@ -1,6 +1,6 @@
-// Package truncate shortens texts to what the API server accepts, and texts and lists of any length to
-// what a message needs of them.
-package truncate
+// Package words makes texts for people: numbers with their nouns, and texts and lists that are as short as the API server or
+// a message needs them.
+package words
 
 import (
 	"fmt"
@@ -8,32 +8,43 @@ import (
 	"strings"
 )
 
+// Count returns a number with its noun.
+func Count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	if root, of := strings.CutSuffix(noun, "cy"); of {
+		noun = root + "cie"
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
 const ellipsis = "…"
 
-// Text returns s if it has at most limit bytes. Otherwise it returns the beginning of
+// Short returns s if it has at most limit bytes. Otherwise it returns the beginning of
 // s, as valid UTF-8, and an ellipsis.
-func Text(s string, limit int) string {
+func Short(s string, limit int) string {
 	if len(s) <= limit {
 		return s
 	}
 	return strings.ToValidUTF8(s[:limit-len(ellipsis)], "") + ellipsis
 }
 
-// List returns items if there are at most most. Otherwise it returns the first ones, and how many more there are.
-func List(items []string, most int) []string {
+// ShortList returns items if there are at most most. Otherwise it returns the first ones, and how many more there are.
+func ShortList(items []string, most int) []string {
 	if len(items) <= most {
 		return items
 	}
 	return append(slices.Clone(items[:most]), fmt.Sprintf("%d more", len(items)-most))
 }
 
-// Error returns err if its text has at most limit bytes, or is nil. Otherwise it returns an error that
+// ShortError returns err if its text has at most limit bytes, or is nil. Otherwise it returns an error that
 // wraps err and has the beginning of its text.
-func Error(err error, limit int) error {
+func ShortError(err error, limit int) error {
 	if err == nil || len(err.Error()) <= limit {
 		return err
 	}
-	return &short{err, Text(err.Error(), limit)}
+	return &short{err, Short(err.Error(), limit)}
 }
 
 // Buffer keeps the first Limit bytes that are written to it. It accepts the rest, too: a process whose output
