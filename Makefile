@@ -57,7 +57,7 @@ pictures: ## make the pictures of docs/ from their text again, with graphviz
 	@command -v dot >/dev/null || { apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends graphviz; }
 	for f in docs/pictures/*.dot; do dot -Tsvg $$f -o $${f%.dot}.svg; done
 
-# The packages whose code starts goroutines or locks. The race detector needs cgo. Beside three clusters a
+# The packages whose code starts goroutines or locks. The race detector needs cgo. Beside four clusters a
 # package has taken more than go test's ten minutes.
 CONCURRENT = $(shell grep -lrP --include='*.go' --exclude='*_test.go' '\bgo func|\.Go\x28|"sync(/atomic)?"' cmd internal pkg | xargs -n 1 dirname | sort -u | sed 's|^|./|')
 race: libc filesystems ## the quick loop's concurrent packages under the race detector

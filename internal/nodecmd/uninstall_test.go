@@ -14,6 +14,7 @@ import (
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
+	"github.com/nadra-dev/nadra/test/drivertest"
 )
 
 // uninstallOf returns options for a host with files of nadra and of others.
@@ -87,7 +88,7 @@ func TestUninstall(t *testing.T) {
 func TestRecordsKeep(t *testing.T) {
 	o := uninstallOf(t)
 	o.Remove = true
-	store, _, err := checkpoint.Open(filepath.Join(o.Root, o.StateDir), "boot")
+	store, _, err := drivertest.OpenStore(filepath.Join(o.Root, o.StateDir), "boot")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +108,7 @@ func TestRecordsKeep(t *testing.T) {
 // A pending DEL is marked, because its pod is gone.
 func TestPendingDELKeeps(t *testing.T) {
 	o := uninstallOf(t)
-	store, _, err := checkpoint.Open(filepath.Join(o.Root, o.StateDir), "boot")
+	store, _, err := drivertest.OpenStore(filepath.Join(o.Root, o.StateDir), "boot")
 	if err != nil {
 		t.Fatal(err)
 	}

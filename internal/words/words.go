@@ -1,5 +1,5 @@
-// Package words makes texts for people: numbers with their nouns, and texts and lists that are as short as the API server or
-// a message needs them.
+// Package words makes texts for people: it counts things, and shortens texts and lists to what the API server accepts or a
+// message needs.
 package words
 
 import (
@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Count returns a number with its noun.
+// Count returns a number with its noun. The plural ends in s, that of a noun in cy in cies.
 func Count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun

@@ -62,13 +62,6 @@ func New(dir, bootID string) *Store {
 	}
 }
 
-// Open returns a Store with all records below dir, as New and Load do.
-func Open(dir, bootID string) (*Store, []Damaged, error) {
-	s := New(dir, bootID)
-	damaged, err := s.Load()
-	return s, damaged, err
-}
-
 // Try returns the error with which Load, or the first change after it, would fail. It changes no record, and
 // another process may write to the directory meanwhile.
 func (s *Store) Try() error {

@@ -150,7 +150,7 @@ func TestContainersOfARefusedPodAreNotHeld(t *testing.T) {
 // TestRefusalAfterAReboot checks that a refusal replaces one of an earlier boot, which the gate does not heed.
 func TestRefusalAfterAReboot(t *testing.T) {
 	dir := t.TempDir()
-	before, _, err := checkpoint.Open(dir, "boot-0")
+	before, _, err := drivertest.OpenStore(dir, "boot-0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +159,7 @@ func TestRefusalAfterAReboot(t *testing.T) {
 		t.Fatal(err)
 	}
 	before.WaitSynced()
-	now, _, err := checkpoint.Open(dir, "boot-1")
+	now, _, err := drivertest.OpenStore(dir, "boot-1")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -116,7 +116,7 @@ func newDriver(t *testing.T, nads ...*nadv1.NetworkAttachmentDefinition) *Driver
 // newDriverWith returns such a driver with a setup. Pods of the node have been attached to its networks before.
 func newDriverWith(t *testing.T, s setup, nads ...*nadv1.NetworkAttachmentDefinition) *Driver {
 	t.Helper()
-	store, _, err := checkpoint.Open(t.TempDir(), "boot-1")
+	store, _, err := drivertest.OpenStore(t.TempDir(), "boot-1")
 	if err != nil {
 		t.Fatal(err)
 	}

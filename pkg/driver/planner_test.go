@@ -270,7 +270,7 @@ func TestDeviceFilesAfterAReboot(t *testing.T) {
 	}
 	boot := func(id, uverbs string) *Driver {
 		t.Helper()
-		store, _, err := checkpoint.Open(state, id)
+		store, _, err := drivertest.OpenStore(state, id)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -108,7 +108,7 @@ func stateIn(t *testing.T, root, dir string) (out state) {
 	t.Helper()
 	out.Made = madeIn(t, root, dir)
 	dir = filepath.Join(root, dir)
-	store, damaged, err := checkpoint.Open(dir, "boot-1")
+	store, damaged, err := drivertest.OpenStore(dir, "boot-1")
 	if err != nil || len(damaged) > 0 {
 		t.Fatal(err, damaged)
 	}
@@ -223,7 +223,7 @@ func powerCutSteps(t *testing.T, dir string, want *state, keys *[]checkpoint.Key
 		}),
 		step("the first holder", false, func(*checkpoint.Store) error { return held(succession.Driver{PodUID: "first"}, false) }),
 		{"opening", false, func(*checkpoint.Store) (*checkpoint.Store, error) {
-			s, _, err := checkpoint.Open(dir, "boot-1")
+			s, _, err := drivertest.OpenStore(dir, "boot-1")
 			return s, err
 		}},
 		step("the owner", false, func(*checkpoint.Store) error { return owned(true) }),

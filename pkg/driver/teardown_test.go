@@ -129,7 +129,7 @@ func (n *runtimeNode) attached() {
 // start starts a driver, on what an earlier one has left.
 func (n *runtimeNode) start() {
 	n.Helper()
-	store, damaged, err := checkpoint.Open(n.state, "boot-1")
+	store, damaged, err := drivertest.OpenStore(n.state, "boot-1")
 	n.must(err)
 	drivertest.Same(n.T, "damaged files", nil, damaged)
 	run, err := cniexec.New(cniexec.Options{HostRoot: "/", BinDirs: []string{os.Getenv(realPlugins)}, CacheDir: filepath.Join(n.state, "cni")})

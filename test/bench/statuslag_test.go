@@ -62,7 +62,7 @@ esac
 `
 )
 
-// stampedConfig returns the configuration of the network stamped. Its name is that of the leases.
+// stampedConfig returns the configuration of the network stamped, with a name for its leases.
 func stampedConfig(name string) string {
 	return fmt.Sprintf(`{"cniVersion":"1.0.0","name":%q,"plugins":[{"type":"macvlan","master":"lan0","mode":"bridge","ipam":{"type":"host-local","subnet":"10.113.0.0/16"}},{"type":"stamp"}]}`, name)
 }

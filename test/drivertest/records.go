@@ -75,3 +75,10 @@ func Phases(store *checkpoint.Store) map[string]checkpoint.Phase {
 	}
 	return out
 }
+
+// OpenStore returns a Store with all records below dir, as New and Load do.
+func OpenStore(dir, bootID string) (*checkpoint.Store, []checkpoint.Damaged, error) {
+	s := checkpoint.New(dir, bootID)
+	damaged, err := s.Load()
+	return s, damaged, err
+}

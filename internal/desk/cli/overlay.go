@@ -50,11 +50,14 @@ func writeOverlay(folder, base string, result translate.Result) error {
 
 // relativeFolder returns the path of the base relative to the overlay, in kustomize's form.
 func relativeFolder(folder, base string) (string, error) {
-	from, to := canonicalAbove(folder), base // kustomize follows the links of its own folder, and the base may be a link
-	if !filepath.IsAbs(to) {
-		to = filepath.Join(canonical("."), to)
+	// kustomize follows the links on the way to the overlay. The base itself may be a link that moves.
+	from := canonicalAbove(folder)
+	to, err := filepath.Abs(base)
+	var rel string
+	if err == nil {
+		to = filepath.Join(canonical(filepath.Dir(to)), filepath.Base(to))
+		rel, err = filepath.Rel(from, to)
 	}
-	rel, err := filepath.Rel(from, to)
 	if err != nil {
 		return "", fmt.Errorf("writing the overlay: %w", err)
 	}

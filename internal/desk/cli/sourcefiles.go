@@ -60,7 +60,10 @@ func (f manifestFiles) read(ctx context.Context) (*manifestSet, error) {
 		if err != nil {
 			return nil, err
 		}
-		set.Files = append(set.Files, files...)
+		for _, file := range files {
+			file.Data = inUTF8(file.Data)
+			set.Files = append(set.Files, file)
+		}
 		described = append(described, name)
 		if err := checkTotal(set.Files); err != nil {
 			return nil, fmt.Errorf("reading %s: %w", name, err)

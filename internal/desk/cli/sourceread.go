@@ -35,7 +35,7 @@ func readFile(name string) ([]byte, error) {
 	return text, errors.Join(err, f.Close())
 }
 
-// readDocument reads and parses a file that the user names; without a name it does nothing. what names the document in errors.
+// readDocument reads and parses a file that the user names. Without a name it returns the zero value. what names the document in errors.
 func readDocument[T any](what, name string, parse func([]byte) (T, error)) (out T, err error) {
 	if name == "" {
 		return out, nil
@@ -44,7 +44,7 @@ func readDocument[T any](what, name string, parse func([]byte) (T, error)) (out 
 	if err != nil {
 		return out, fmt.Errorf("reading %s: %w", what, err)
 	}
-	if out, err = parse(text); err != nil {
+	if out, err = parse(inUTF8(text)); err != nil {
 		return out, fmt.Errorf("reading %s %s: %w", what, name, err)
 	}
 	return out, nil
@@ -59,10 +59,17 @@ func limited(from io.Reader, name string) ([]byte, error) {
 	case len(text) > maxFile:
 		return nil, fmt.Errorf("reading %s: it has more than %d MiB: split it, or name another file", name, maxFile>>20)
 	}
-	if bytes.HasPrefix(text, []byte("\xff\xfe")) || bytes.HasPrefix(text, []byte("\xfe\xff")) { // PowerShell writes UTF-16
-		return unicode.UTF16(unicode.LittleEndian, unicode.ExpectBOM).NewDecoder().Bytes(text)
-	}
 	return text, nil
+}
+
+// inUTF8 returns a text that may be in UTF-16 with a byte order mark, as PowerShell writes it.
+func inUTF8(text []byte) []byte {
+	if bytes.HasPrefix(text, []byte("\xff\xfe")) || bytes.HasPrefix(text, []byte("\xfe\xff")) {
+		if decoded, err := unicode.UTF16(unicode.LittleEndian, unicode.ExpectBOM).NewDecoder().Bytes(text); err == nil {
+			return decoded
+		}
+	}
+	return text
 }
 
 // readInside reads a file of a folder. It refuses a symbolic link that leads out of the folder, and

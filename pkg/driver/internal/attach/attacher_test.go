@@ -24,7 +24,7 @@ import (
 // newAttacher returns an attacher with an empty store, and its plugins.
 func newAttacher(t *testing.T) (*Attacher, *drivertest.Kernel) {
 	t.Helper()
-	store, _, err := checkpoint.Open(t.TempDir(), "boot-1")
+	store, _, err := drivertest.OpenStore(t.TempDir(), "boot-1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +201,7 @@ func TestRolledBackOnAFullDisk(t *testing.T) {
 	}
 	k.Deleted = nil
 	a.Store.WaitSynced()
-	reopened, _, err := checkpoint.Open(filepath.Dir(dir), "boot-1")
+	reopened, _, err := drivertest.OpenStore(filepath.Dir(dir), "boot-1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -358,7 +358,7 @@ func TestFailedDelStaysInItsRecord(t *testing.T) {
 // path, which may be another pod's namespace.
 func TestDelAfterARebootHasNoNamespace(t *testing.T) {
 	dir := t.TempDir()
-	before, _, err := checkpoint.Open(dir, "boot-1")
+	before, _, err := drivertest.OpenStore(dir, "boot-1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -369,7 +369,7 @@ func TestDelAfterARebootHasNoNamespace(t *testing.T) {
 		t.Fatal(err)
 	}
 	a, k := newAttacher(t)
-	if a.Store, _, err = checkpoint.Open(dir, "boot-2"); err != nil {
+	if a.Store, _, err = drivertest.OpenStore(dir, "boot-2"); err != nil {
 		t.Fatal(err)
 	}
 	if err := attachOnce(t, a, drivertest.SandboxNo(2)); err != nil {
@@ -486,7 +486,7 @@ func TestAttachedBeforeTheBoot(t *testing.T) {
 		t.Error("it is missing in its own boot")
 	}
 	var err error
-	if a.Store, _, err = checkpoint.Open(filepath.Dir(a.Store.Dir()), "boot-2"); err != nil {
+	if a.Store, _, err = drivertest.OpenStore(filepath.Dir(a.Store.Dir()), "boot-2"); err != nil {
 		t.Fatal(err)
 	}
 	if !missing(a.Store.All()[0]) {
@@ -498,7 +498,7 @@ func TestAttachedBeforeTheBoot(t *testing.T) {
 func inBoot(t *testing.T, dir, bootID string) *Attacher {
 	t.Helper()
 	a, _ := newAttacher(t)
-	store, damaged, err := checkpoint.Open(dir, bootID)
+	store, damaged, err := drivertest.OpenStore(dir, bootID)
 	if err != nil || len(damaged) > 0 {
 		t.Fatal(err, damaged)
 	}

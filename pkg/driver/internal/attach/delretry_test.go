@@ -385,7 +385,7 @@ func TestPendingDELsOfEachConfiguration(t *testing.T) {
 				time.Sleep(deferAfterTime)
 			}
 		}
-		next, _, err := checkpoint.Open(filepath.Dir(a.Store.Dir()), "boot-1")
+		next, _, err := drivertest.OpenStore(filepath.Dir(a.Store.Dir()), "boot-1")
 		if err != nil {
 			t.Fatal(err)
 		}
