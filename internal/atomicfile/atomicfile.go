@@ -32,11 +32,7 @@ func Write(path string, data []byte, mode fs.FileMode) error {
 	if err != nil {
 		return err
 	}
-	err = temporary.Close() // Windows renames no open file
-	if err == nil {
-		err = os.Rename(temporary.Name(), path)
-	}
-	if err != nil {
+	if err := errors.Join(temporary.Close(), os.Rename(temporary.Name(), path)); err != nil { // Windows renames no open file
 		return errors.Join(err, Remove(temporary.Name()))
 	}
 	return SyncDir(filepath.Dir(path))

@@ -29,11 +29,11 @@ type Namespaces func(path string) (links []string, err error)
 // Check reports what nadra would adopt. It returns an error if a sandbox that exists could not be
 // adopted as it is now.
 func (d Dir) Check(links Namespaces) (probe.MultusReport, error) {
+	var out probe.MultusReport
 	sandboxes, problems, err := d.Sandboxes()
 	if err != nil {
-		return probe.MultusReport{}, err
+		return out, err
 	}
-	var out probe.MultusReport
 	for _, s := range sandboxes {
 		there, err := links(s.NetNS)
 		switch {

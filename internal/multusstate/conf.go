@@ -37,19 +37,19 @@ type ConfDirs struct {
 // Take moves Multus' configurations, if any, from Conf to Kept. It refuses if the runtime
 // would have no other configuration, and if the directory has none at all: the runtime reads
 // another one then.
-func (d ConfDirs) Take() (probe.MultusConfReport, error) {
+func (d ConfDirs) Take() (report probe.MultusConfReport, err error) {
 	multus, others, err := d.list()
 	if err != nil {
-		return probe.MultusConfReport{}, fmt.Errorf("taking Multus' configuration away: %w", err)
+		return report, fmt.Errorf("taking Multus' configuration away: %w", err)
 	}
 	if len(others) == 0 {
-		return probe.MultusConfReport{}, fmt.Errorf("taking Multus' configuration away: %w", reason.Errorf(reason.LastConfiguration,
+		return report, fmt.Errorf("taking Multus' configuration away: %w", reason.Errorf(reason.LastConfiguration,
 			"%s has no other configuration, and the runtime would have no network: put the default network's own configuration there, "+
 				"or set --cni-conf-dir to the directory that the runtime reads", d.Conf))
 	}
 	for _, name := range multus {
 		if err := moveConf(filepath.Join(d.Conf, name), filepath.Join(d.Kept, name)); err != nil {
-			return probe.MultusConfReport{}, fmt.Errorf("taking Multus' configuration away: %w", err)
+			return report, fmt.Errorf("taking Multus' configuration away: %w", err)
 		}
 	}
 	return probe.MultusConfReport{Moved: multus, Left: others}, nil
@@ -73,7 +73,7 @@ func (d ConfDirs) WithoutMultus() (bool, error) {
 func (d ConfDirs) Give() (probe.MultusConfReport, error) {
 	report, err := d.give()
 	if err != nil {
-		return probe.MultusConfReport{}, fmt.Errorf("giving Multus' configuration back: %w", err)
+		return report, fmt.Errorf("giving Multus' configuration back: %w", err)
 	}
 	return report, nil
 }

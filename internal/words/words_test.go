@@ -13,7 +13,7 @@ func TestCount(t *testing.T) {
 	}
 }
 
-func TestList(t *testing.T) {
+func TestShortList(t *testing.T) {
 	items := []string{"a", "b", "c", "d"}
 	for most, want := range map[int][]string{2: {"a", "b", "2 more"}, 3: {"a", "b", "c", "1 more"}, 4: items, 5: items} {
 		if got := ShortList(items, most); !slices.Equal(got, want) {

@@ -54,7 +54,7 @@ func start(ctx context.Context, dir string) (c *cluster.Cluster, err error) {
 	}
 	theLab, err = lab.Start(ctx, cluster.Options{
 		Dir:    filepath.Join(dir, "cluster"),
-		OnBoot: func(ctx context.Context, n *cluster.Node) error { return lab.MakeLink(ctx, n, master) },
+		OnBoot: lab.LinkAtBoot(master),
 	}, os.Stderr)
 	if err != nil {
 		return nil, err

@@ -56,7 +56,7 @@ func start(ctx context.Context, dir string) (*cluster.Cluster, error) {
 	archives = append(archives, whereabouts.Image)
 	theLab, err = lab.Start(ctx, cluster.Options{
 		Dir: filepath.Join(dir, "cluster"), Layout: cluster.Elsewhere, ImageArchives: archives,
-		OnBoot: func(ctx context.Context, n *cluster.Node) error { return lab.MakeLink(ctx, n, "lan0") },
+		OnBoot: lab.LinkAtBoot("lan0"),
 	}, os.Stderr)
 	if err != nil {
 		return nil, err

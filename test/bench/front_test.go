@@ -46,13 +46,14 @@ func (r *report) Front() front {
 	out.Traffic = kib["three"] / kib["thickthree"]
 	_, _, back := r.bursts(rebooted)
 	out.Back, out.BackThick = back["three"], back["thickthree"]
-	for size, to := range map[int][]*float64{1: {&out.Lag, &out.LagThick}, crowd: {&out.LagCrowd, &out.LagCrowdThick}} {
-		for i, name := range []string{"nadra", "thick"} {
-			if l := r.lagOf(name, size); l != nil {
-				*to[i] = l.Lag.Median()
-			}
+	lag := func(name string, size int) float64 {
+		if l := r.lagOf(name, size); l != nil {
+			return l.Lag.Median()
 		}
+		return 0
 	}
+	out.Lag, out.LagThick = lag("nadra", 1), lag("thick", 1)
+	out.LagCrowd, out.LagCrowdThick = lag("nadra", crowd), lag("thick", crowd)
 	for _, f := range r.Beside {
 		if f.Case == "macvlan-3" {
 			out.Beside = f

@@ -126,7 +126,7 @@ func newScale(b *testing.B) *scale {
 // benchmark measures how much work there is.
 func startScale(b *testing.B) *scale {
 	l, err := lab.Start(b.Context(), cluster.Options{
-		GOGC: defaultGOGC, Dir: filepath.Join(runDir, "scale"), Nodes: 1, OnBoot: func(ctx context.Context, n *cluster.Node) error { return lab.MakeLink(ctx, n, lan) },
+		GOGC: defaultGOGC, Dir: filepath.Join(runDir, "scale"), Nodes: 1, OnBoot: lab.LinkAtBoot(lan),
 		ControllerManagerArgs: []string{"--node-monitor-grace-period=1h", "--node-monitor-period=5s", "--kube-api-qps=1000", "--kube-api-burst=1000"},
 		SchedulerArgs:         []string{"--kube-api-qps=1000", "--kube-api-burst=1000"},
 	}, os.Stderr)

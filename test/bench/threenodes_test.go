@@ -52,7 +52,7 @@ func threeNodes(b *testing.B) *trio {
 		ImageArchives: []string{multus},
 		KubeletConfig: map[string]any{"syncFrequency": "1m"},
 		APIServerArgs: auditArgs(),
-		OnBoot:        func(ctx context.Context, n *cluster.Node) error { return lab.MakeLink(ctx, n, lan) },
+		OnBoot:        lab.LinkAtBoot(lan),
 	}, func(l *lab.Lab) error {
 		t.Lab = l
 		if err := t.install(b.Context()); err != nil {

@@ -5,6 +5,7 @@ import (
 	"go/parser"
 	"go/token"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -17,28 +18,15 @@ var clients = []string{"darwin/arm64", "windows/amd64"}
 // TestClients fails if the compiler would refuse the product's part of kubectl-nadra for one of the clients. It checks
 // types only, and skips the bodies of functions outside of the product: a build for each system takes minutes.
 func TestClients(t *testing.T) {
+	own, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, client := range clients {
 		t.Run(client, func(t *testing.T) {
 			system, arch, _ := strings.Cut(client, "/")
-			own, err := os.Getwd()
-			if err != nil {
-				t.Fatal(err)
-			}
-			own = strings.TrimSuffix(own, "test/imports")
 			roots, err := packages.Load(&packages.Config{
-				Mode: packages.LoadAllSyntax, Env: append(os.Environ(), "GOOS="+system, "GOARCH="+arch, "CGO_ENABLED=0"),
-				ParseFile: func(fset *token.FileSet, name string, source []byte) (*ast.File, error) {
-					if strings.HasPrefix(name, own) {
-						return parser.ParseFile(fset, name, source, parser.AllErrors)
-					}
-					file, err := parser.ParseFile(fset, name, source, parser.SkipObjectResolution)
-					for _, d := range file.Decls {
-						if f, ok := d.(*ast.FuncDecl); ok {
-							f.Body = nil
-						}
-					}
-					return file, err
-				},
+				Mode: packages.LoadAllSyntax, ParseFile: parseOwnBodies(own), Env: append(os.Environ(), "GOOS="+system, "GOARCH="+arch, "CGO_ENABLED=0"),
 			}, module+"cmd/kubectl-nadra")
 			if err != nil {
 				t.Fatal(err)
@@ -59,5 +47,21 @@ func TestClients(t *testing.T) {
 				t.Errorf("%d packages of the product were checked, want kubectl-nadra and what it imports", checked)
 			}
 		})
+	}
+}
+
+// parseOwnBodies returns a parser that skips the bodies of functions in files outside of a folder.
+func parseOwnBodies(own string) func(*token.FileSet, string, []byte) (*ast.File, error) {
+	return func(files *token.FileSet, name string, source []byte) (*ast.File, error) {
+		if below(name, own) {
+			return parser.ParseFile(files, name, source, parser.AllErrors)
+		}
+		file, err := parser.ParseFile(files, name, source, parser.SkipObjectResolution)
+		for _, d := range file.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok {
+				f.Body = nil
+			}
+		}
+		return file, err
 	}
 }

@@ -76,7 +76,7 @@ func start(ctx context.Context, dir string) (c *cluster.Cluster, err error) {
 	}
 	theLab, err = lab.Start(ctx, cluster.Options{
 		Dir: dir, Nodes: 2, ImageArchives: []string{whereabouts.Image},
-		OnBoot: func(ctx context.Context, n *cluster.Node) error { return lab.MakeLink(ctx, n, master) },
+		OnBoot: lab.LinkAtBoot(master),
 		// Cases kill the driver; its restart must not be delayed by the kubelet's back-off.
 		KubeletConfig: map[string]any{"crashLoopBackOff": map[string]any{"maxContainerRestartPeriod": "1s"}},
 	}, os.Stderr)

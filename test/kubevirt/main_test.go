@@ -64,7 +64,7 @@ func start(ctx context.Context, dir string) (c *cluster.Cluster, err error) {
 	}
 	theLab, err = lab.Start(ctx, cluster.Options{
 		Dir: filepath.Join(dir, "cluster"), Nodes: 2, ImageArchives: []string{kubeVirt.Image}, APIServerArgs: proxy.args(),
-		OnBoot: func(ctx context.Context, n *cluster.Node) error { return lab.MakeLink(ctx, n, master) },
+		OnBoot: lab.LinkAtBoot(master),
 	}, os.Stderr)
 	if err != nil {
 		return nil, err

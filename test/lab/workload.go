@@ -55,6 +55,11 @@ func MakeLink(ctx context.Context, n *cluster.Node, name string) error {
 	return err
 }
 
+// LinkAtBoot returns a function for cluster.Options that makes an interface at every boot of a node.
+func LinkAtBoot(name string) func(context.Context, *cluster.Node) error {
+	return func(ctx context.Context, n *cluster.Node) error { return MakeLink(ctx, n, name) }
+}
+
 // Label sets the owner of a node or namespace, "node/name" or "namespace/name",
 // and removes the label if owner is empty.
 func (l *Lab) Label(ctx context.Context, object, owner string) error {

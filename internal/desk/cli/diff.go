@@ -55,14 +55,13 @@ func writeBoth(folder string, set *manifestSet, result translate.Result) (before
 	if err != nil {
 		return "", "", err
 	}
-	files, taken := newStaging(folder), map[string]bool{}
+	files := newStaging(folder)
 	for i, c := range all {
 		// diff does not compare subdirectories.
 		name := strings.ReplaceAll(c.rel, "/", "_")
-		if taken[folded(name)] {
+		if _, taken := files.files[filepath.Join(after, name)]; taken {
 			name = fmt.Sprintf("%d_%s", i, name)
 		}
-		taken[folded(name)] = true
 		files.files[filepath.Join(after, name)] = c.after
 		if c.before != nil {
 			files.files[filepath.Join(before, name)] = c.before

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -62,14 +61,6 @@ func addNeighbours(set *manifestSet) error {
 	return nil
 }
 
-// folded returns a file's name as the usual file systems compare it: those of macOS and Windows ignore its case.
-func folded(name string) string {
-	if runtime.GOOS == "linux" {
-		return name
-	}
-	return strings.ToLower(name)
-}
-
 // folderOf returns the directory in which a file was found.
 func folderOf(f manifest) string {
 	return filepath.Clean(strings.TrimSuffix(filepath.Clean(f.Name), filepath.FromSlash(f.Rel)))
@@ -78,17 +69,17 @@ func folderOf(f manifest) string {
 // writeFolder writes all files to another directory, with the same relative paths. For a live
 // cluster, it writes only changed files.
 func writeFolder(folder string, set *manifestSet, result translate.Result) error {
-	files, taken := newStaging(folder), map[string]bool{}
+	files := newStaging(folder)
 	for i, f := range result.Files {
 		from := set.Files[i]
 		if set.Live && bytes.Equal(f.Data, from.Data) {
 			continue
 		}
 		name := filepath.Join(folder, filepath.FromSlash(from.Rel))
-		if taken[folded(name)] {
+		if _, taken := files.files[name]; taken {
 			return fmt.Errorf("writing %s: several directories of the input have a file with this name: convert one directory at a time", name)
 		}
-		files.files[name], taken[folded(name)] = f.Data, true
+		files.files[name] = f.Data
 	}
 	beside := func(string) (sibling, root string) { return filepath.Join(folder, createdFile), folder }
 	if err := addCreated(files, result.Created, beside); err != nil {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -52,13 +53,10 @@ func writeOverlay(folder, base string, result translate.Result) error {
 func relativeFolder(folder, base string) (string, error) {
 	// kustomize follows the links on the way to the overlay. The base itself may be a link that moves.
 	from := canonicalAbove(folder)
-	to, err := filepath.Abs(base)
-	var rel string
-	if err == nil {
-		to = filepath.Join(canonical(filepath.Dir(to)), filepath.Base(to))
-		rel, err = filepath.Rel(from, to)
-	}
-	if err != nil {
+	to, noTo := filepath.Abs(base)
+	to = filepath.Join(canonical(filepath.Dir(to)), filepath.Base(to))
+	rel, noRel := filepath.Rel(from, to)
+	if err := cmp.Or(noTo, noRel); err != nil {
 		return "", fmt.Errorf("writing the overlay: %w", err)
 	}
 	// kustomize builds no kustomization in which one of its own folders above it is a resource.

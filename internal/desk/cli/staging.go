@@ -10,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -152,8 +153,16 @@ func (s staging) write() (err error) {
 			return fmt.Errorf("writing files: %w", err)
 		}
 	}
-	names := slices.Sorted(maps.Keys(s.files))
+	names, taken := slices.Sorted(maps.Keys(s.files)), map[string]string{}
 	for _, name := range names {
+		key := name
+		if runtime.GOOS != "linux" { // the usual file systems of macOS and Windows ignore case
+			key = strings.ToLower(name)
+		}
+		if taken[key] != "" {
+			return fmt.Errorf("writing %s: only its case distinguishes it from %s: rename one of them", name, taken[key])
+		}
+		taken[key] = name
 		f, err := s.stage(name)
 		if f.root != nil {
 			all = append(all, f)
