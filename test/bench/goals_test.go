@@ -32,9 +32,9 @@ func (g goal) OfFloor() string {
 	case g.Floor == nil:
 		return ""
 	case g.FloorMet:
-		return fmt.Sprintf("the floor, %.4g, meets it", *g.Floor)
+		return fmt.Sprintf("floor %.4g, met", *g.Floor)
 	}
-	return fmt.Sprintf("the floor, %.4g, misses it too", *g.Floor)
+	return fmt.Sprintf("floor %.4g, missed", *g.Floor)
 }
 
 // overFloor returns the goal that limited makes of a figure, and whether the floor meets it; floor is NaN if it was not
