@@ -232,18 +232,18 @@ e2e-dual: ## one node of a cluster with IPv4 and IPv6
 e2e-ipv6 e2e-dual: image
 	$(call on-clusters,./test/e2e/...,-p 1 $(if $(RUN),,-run '$(OF_FAMILIES)'))
 
-# Its cluster has both address families, so it also runs the tests that name addresses, of which core has run Path with IPv4 only.
+# Its cluster has both address families, so it also runs the tests that name addresses, of which core has run two with IPv4 only.
 e2e-beside: export NADRA_FAMILIES := dual
 e2e-beside: image ## the tests of e2e about controller, webhook, chart, kubectl nadra, examples and the corpus; IPv4 and IPv6
-	$(call on-clusters,./test/e2e/...,$(if $(RUN),,-run '$(BESIDE_NODES)|$(OF_FAMILIES)' -skip '^$$$(subst |Path|,|,$(PROMISED))'))
+	$(call on-clusters,./test/e2e/...,$(if $(RUN),,-run '$(BESIDE_NODES)|$(OF_FAMILIES)' -skip '^$$$(subst |DefaultRoute|,|,$(subst |Path|,|,$(PROMISED)))'))
 
 # BESIDE_PODS is the number of pods beside Multus, BESIDE_SEED the schedule, which is printed.
 e2e-dropin: image ## Multus on one node and nadra on the other, and both on one: annotated pods move to nadra unchanged, and back
 	$(call on-clusters,./test/dropin/... ./test/beside/...,-p 1 -skip '^$$$(PROMISED)',beside-lane)
 
 # What `make test` runs on clusters: each promise of the README at least once, beside real Multus where it is about
-# Multus. `make lanes` does not run these tests again.
-OF_PROMISES := ^Test(BadInput|ConvertOnALiveCluster|GateHoldsWithoutTheDriver|HealthyPodsAreNotReported|NodeChangesHands|Path|PoolsAndClaimsOfOthers|SameDeploymentOnBothSides)$$
+# Multus. `make lanes` does not run these tests again, apart from those that name addresses.
+OF_PROMISES := ^Test(BadInput|ConvertOnALiveCluster|DefaultRoute|FullRangeStopsScheduling|GateHoldsWithoutTheDriver|HealthyPodsAreNotReported|NodeChangesHands|Path|PoolsAndClaimsOfOthers|SameDeploymentOnBothSides|StatusWithdrawsANetwork)$$
 core: image ## the tests of e2e and of drop-in that show each promise once
 	$(call on-clusters,./test/e2e ./test/dropin,-p 1 $(if $(RUN),,-run '$(OF_PROMISES)'))
 

@@ -184,10 +184,22 @@ func TestStateOfRuntimes(t *testing.T) {
 }
 
 // TestHookOfVersionBefore runs the gate as a container that was created before an update does: by
-// the arguments of the version before, on its records.
+// the arguments of earlier versions, on their records. It reads each state that there is, and one claim of it whose
+// networks are attached.
 func TestHookOfVersionBefore(t *testing.T) {
-	const before = "../../testdata/v0.1.0-rc.1/"
-	specs, err := filepath.Glob(before + "cdi/*.json")
+	versions, err := filepath.Glob("../../testdata/v*")
+	if err != nil || len(versions) < 2 {
+		t.Fatalf("found only the versions %q: %v", versions, err)
+	}
+	attached := map[string]string{"v0.1.0-rc.1": "21711296-7d6e-4da0-a0c9-6f90ef9cd343", "v0.1.0-rc.2": "attached-uid"}
+	for _, before := range versions {
+		t.Run(filepath.Base(before), func(t *testing.T) { hookOf(t, before, attached[filepath.Base(before)]) })
+	}
+}
+
+// hookOf runs the gate by the arguments of each CDI spec of a version, and then for a claim that is attached.
+func hookOf(t *testing.T, before, claim string) {
+	specs, err := filepath.Glob(filepath.Join(before, "cdi", "*.json"))
 	if err != nil || len(specs) == 0 {
 		t.Fatalf("no specs: %v", err)
 	}
@@ -207,7 +219,6 @@ func TestHookOfVersionBefore(t *testing.T) {
 			t.Errorf("%s: %v", file, err)
 		}
 	}
-	const claim = "21711296-7d6e-4da0-a0c9-6f90ef9cd343"
 	var records struct {
 		Records []struct {
 			Sandbox struct {
@@ -217,7 +228,7 @@ func TestHookOfVersionBefore(t *testing.T) {
 			BootID string
 		}
 	}
-	text, err := os.ReadFile(before + "state/claims/" + claim + ".json")
+	text, err := os.ReadFile(filepath.Join(before, "state", "claims", claim+".json"))
 	if err == nil {
 		err = json.Unmarshal(text, &records)
 	}
@@ -226,7 +237,7 @@ func TestHookOfVersionBefore(t *testing.T) {
 	}
 	r := records.Records[0]
 	there := gate.Where{SandboxID: r.Sandbox.ID, Cookie: r.Sandbox.NetNSCookie, BootID: r.BootID}
-	if err := hold([]string{claim}, before+"state/claims", there, never(t)); err != nil {
+	if err := hold([]string{claim}, filepath.Join(before, "state", "claims"), there, never(t)); err != nil {
 		t.Error(err)
 	}
 }

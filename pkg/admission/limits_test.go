@@ -69,12 +69,26 @@ func TestPodBeyondALimit(t *testing.T) {
 			pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: slices.Repeat([]corev1.NodeSelectorTerm{term}, n)}}}
 		}
 	}
+	// beside gives a pod with a network n claims. With all that are allowed it is refused for another reason, because the
+	// network needs one, too: TestPodLimits of translate has that.
+	beside := func(n int) Decision {
+		gpu := "gpu"
+		other := &resourceapi.ResourceClaimTemplate{}
+		other.Spec.Spec.Devices.Requests = []resourceapi.DeviceRequest{{Name: "a", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: gpu}}}
+		return decisionOn(t, 1, templates(map[string]*resourceapi.ResourceClaimTemplate{gpu: other}), func(pod *corev1.Pod) {
+			asking(pod)
+			for i := range n {
+				pod.Spec.ResourceClaims = append(pod.Spec.ResourceClaims, corev1.PodResourceClaim{Name: fmt.Sprintf("gpu-%d", i), ResourceClaimTemplateName: &gpu})
+			}
+		})
+	}
 	for name, c := range map[string]struct {
 		limit int
 		of    func(n int) Decision
 		// beyond is the outcome beyond the limit.
 		beyond Outcome
 	}{
+		"claims":                   {v1alpha1.MaxPodClaims, beside, Refused},
 		"containers":               {v1alpha1.MaxContainers, func(n int) Decision { return decisionOn(t, n, Lookups{}, asking) }, Refused},
 		"containers, no networks":  {v1alpha1.MaxContainers, func(n int) Decision { return decisionOn(t, n, large(9999), claims) }, Untouched},
 		"terms of Multus' pod":     {v1alpha1.MaxEdits, func(n int) Decision { return decisionOn(t, 1, Lookups{}, terms(n)) }, Refused},

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,14 +17,21 @@ import (
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
 )
 
-// stateBefore is a state directory of the version before.
-const stateBefore = "../../testdata/v0.1.0-rc.1/state"
+// statesBefore returns the state directories of earlier versions.
+func statesBefore(t *testing.T) []string {
+	t.Helper()
+	dirs, err := filepath.Glob("../../testdata/v*/state")
+	if err != nil || len(dirs) < 2 {
+		t.Fatalf("found only the states %q: %v", dirs, err)
+	}
+	return dirs
+}
 
 // copyState copies a state directory for a test.
-func copyState(t *testing.T) string {
+func copyState(t *testing.T, of string) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS(stateBefore)); err != nil {
+	if err := os.CopyFS(dir, os.DirFS(of)); err != nil {
 		t.Fatal(err)
 	}
 	return dir
@@ -47,32 +55,46 @@ func contents(t *testing.T, dir string) map[string]string {
 	return out
 }
 
-// TestStateOfVersionBefore reads what the version before has written, whole: each file is the
-// same after this version has read its records and written them again.
-func TestStateOfVersionBefore(t *testing.T) {
-	s := open(t, copyState(t))
-	phases := map[string]string{}
-	for _, r := range s.All() {
-		phases[r.Pod.Name+"/"+r.Attachment.Interface] = string(r.Phase)
-	}
-	want := map[string]string{
+// phasesBefore are the phases of the records in each state, by the name of its version.
+var phasesBefore = map[string]map[string]string{
+	"v0.1.0-rc.1": {
 		"new/net1": "Prepared", "half/net1": "Attaching", "refused/net1": "Prepared", "adopted/net1": "Attached",
 		"by-hand-4/net1": "Attached", "by-hand-4/net2": "Attached", "unclaimed-2/net1": "Attached", "unclaimed-2/net2": "Attached",
-	}
-	if diff := cmp.Diff(want, phases); diff != "" {
-		t.Errorf("phases (-want +got):\n%s", diff)
-	}
-	if dels := s.PendingDELs(); len(dels) != 1 || dels[0].Record.Pod.Name != "deferred" || dels[0].Cause != "the plugin does not answer" {
-		t.Errorf("pending DELs: %+v", dels)
-	}
-	for name, text := range contents(t, filepath.Join(stateBefore, "claims")) {
-		records := s.ForClaim(strings.TrimSuffix(name, ".json"))
-		again, err := json.Marshal(map[string]any{"version": 1, "records": records})
-		if err != nil {
-			t.Fatal(err)
+	},
+	"v0.1.0-rc.2": {
+		"new/net1": "Prepared", "half/net1": "Attaching", "refused/net1": "Prepared", "web/net1": "Attached", "web/net2": "Attached",
+		"routed/net1": "Attached", "slow/net1": "Prepared", "edited/net1": "Attaching", "function/net1": "Attached", "device/": "Prepared",
+		"composed/net1": "Attached", "unclaimed/net1": "Attached", "adopted/net1": "Attached",
+	},
+}
+
+// TestStateOfVersionBefore reads what earlier versions have written, whole: each file is the
+// same after this version has read its records and written them again.
+func TestStateOfVersionBefore(t *testing.T) {
+	for _, before := range statesBefore(t) {
+		s := open(t, copyState(t, before))
+		phases := map[string]string{}
+		for _, r := range s.All() {
+			phases[r.Pod.Name+"/"+r.Attachment.Interface] = string(r.Phase)
 		}
-		if diff := cmp.Diff(indent(t, []byte(text)), indent(t, again)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
+		if diff := cmp.Diff(phasesBefore[filepath.Base(filepath.Dir(before))], phases); diff != "" {
+			t.Errorf("%s: phases (-want +got):\n%s", before, diff)
+		}
+		if dels := s.PendingDELs(); len(dels) != 1 || dels[0].Record.Pod.Name != "deferred" || dels[0].Cause != "the plugin does not answer" {
+			t.Errorf("%s: pending DELs: %+v", before, dels)
+		}
+		for name, text := range contents(t, filepath.Join(before, "claims")) {
+			records, version := s.ForClaim(strings.TrimSuffix(name, ".json")), 1
+			if slices.ContainsFunc(records, func(r checkpoint.Record) bool { return r.Attachment.On != nil }) {
+				version = 2
+			}
+			again, err := json.Marshal(map[string]any{"version": version, "records": records})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(indent(t, []byte(text)), indent(t, again)); diff != "" {
+				t.Errorf("%s, %s (-want +got):\n%s", before, name, diff)
+			}
 		}
 	}
 }
@@ -81,7 +103,7 @@ func TestStateOfVersionBefore(t *testing.T) {
 // and that no file changes, whatever else is in the directory.
 func TestLaterVersionIsRefused(t *testing.T) {
 	for _, later := range []string{"claims/later-uid.json", "claims/.synced-later-uid", "pending-dels/0123456789abcdef0123456789abcdef.json"} {
-		dir := copyState(t)
+		dir := copyState(t, statesBefore(t)[0])
 		path := filepath.Join(dir, later)
 		for file, text := range map[string]string{path: `{"version":3,"entries":[{"what":"is not known here"}]}`, filepath.Join(dir, "claims/damaged-uid.json"): "{"} {
 			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {

@@ -1,6 +1,12 @@
 package driver
 
 import (
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -8,11 +14,13 @@ import (
 
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/test/drivertest"
+	"github.com/nadra-dev/nadra/test/golden"
 )
 
 // TestOwnerIsRemembered checks that a driver that cannot read its Node goes by what the driver before it
-// has read, if there was one and it ran with the same label.
+// has read, if there was one and it ran with the same label. testdata/owner.txt has what these drivers write.
 func TestOwnerIsRemembered(t *testing.T) {
+	wrote := map[string]bool{}
 	for _, tt := range []struct {
 		name            string
 		before          map[string]string
@@ -28,6 +36,11 @@ func TestOwnerIsRemembered(t *testing.T) {
 			dir := t.TempDir()
 			first := newOwner(nodeClient(t, nodeMeta("node-1", tt.before)), "node-1", dir, byLabel, false)
 			run(t, first)
+			text, err := os.ReadFile(filepath.Join(dir, "owner"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			wrote[strconv.Quote(string(text))+"\n"] = true
 			next := newOwner(nodeClient(t), "node-1", dir, tt.now, false)
 			next.wait = 0
 			run(t, next)
@@ -35,6 +48,7 @@ func TestOwnerIsRemembered(t *testing.T) {
 			drivertest.Same(t, "attaches, and known", [2]bool{tt.attaches, tt.known}, [2]bool{attaches, known})
 		})
 	}
+	golden.Check(t, filepath.Join("testdata", "owner.txt"), strings.Join(slices.Sorted(maps.Keys(wrote)), ""))
 }
 
 // TestPodsBeforeTheNodeWasRead checks what happens to new sandboxes while nobody knows whose the node is.

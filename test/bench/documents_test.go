@@ -112,6 +112,11 @@ func TestDocuments(t *testing.T) {
 			t.Errorf("goal for %s: %+v, want met=%t", name, g, met)
 		}
 	}
+	for _, name := range []string{"burst of 100 pods with 3 networks", "burst of 100 pods with 3 networks, beside thick Multus", "pod with 3 networks, beside thick Multus, median"} {
+		if g := parsed.Goals[name]; g.Floor == nil || !g.FloorMet {
+			t.Errorf("goal for %s: %+v, want one that the floor meets", name, g)
+		}
+	}
 }
 
 var updated = flag.Bool("update", false, "write the documents of the figures in docs/reference/performance.json")

@@ -75,6 +75,14 @@ func (r *report) Front() front {
 	return out
 }
 
+// Short returns the name of a goal for the short page, where bursts are of pods with three networks.
+func (*report) Short(goal string) string {
+	if strings.HasPrefix(goal, "burst ") {
+		return strings.Replace(goal, " pods with 3 networks", " pods", 1)
+	}
+	return goal
+}
+
 // medians returns the times to Ready of pods that start one at a time, in milliseconds, by kind.
 func (r *report) medians() map[string]float64 {
 	out := map[string]float64{}
@@ -147,9 +155,9 @@ func (r *report) Charts() []chart {
 		title, unit string
 		figures     map[string]float64
 	}{
-		{"One pod is Ready after", "ms", r.medians()},
-		{fmt.Sprintf("%d pods on one node are Ready after", crowd), "s", seconds},
-		{"Requests to the API server for a pod", "", requests},
+		{"One pod: Ready after", "ms", r.medians()},
+		{fmt.Sprintf("%d pods on one node: Ready after", crowd), "s", seconds},
+		{"API requests for a pod", "", requests},
 		{fmt.Sprintf("API traffic a pod, of %d", crowd), "KiB", kib},
 	} {
 		out = append(out, newChart(c.title, c.unit, c.figures, 20+i%2*chartWidth, 30+i/2*chartHeight))

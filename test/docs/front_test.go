@@ -10,7 +10,7 @@ import (
 )
 
 // TestFront checks that the project's first page and the site's have the same things in the same order: the picture,
-// the three ways on, and the version of the newest release in the changelog.
+// the three ways on, the version of the newest release in the changelog, and the repository.
 func TestFront(t *testing.T) {
 	changelog, err := os.ReadFile(filepath.Join(root, "CHANGELOG.md"))
 	if err != nil {
@@ -20,16 +20,16 @@ func TestFront(t *testing.T) {
 	if released == nil {
 		t.Fatal("CHANGELOG.md has no release")
 	}
-	parts := []string{"pictures/way-of-a-pod.svg", "quickstart/new-cluster.md", "quickstart/existing-cluster.md", "migrate/scan.md", "v" + string(released[1]) + " "}
-	for name, also := range map[string][]string{
-		"README.md":      nil,
-		"docs/README.md": {"](https://github.com/nadra-dev/nadra)"},
-	} {
+	parts := []string{
+		"pictures/way-of-a-pod.svg", "quickstart/new-cluster.md", "quickstart/existing-cluster.md", "migrate/scan.md", "v" + string(released[1]) + " ",
+		"](https://github.com/nadra-dev/nadra)",
+	}
+	for _, name := range []string{"README.md", "docs/README.md"} {
 		rest := strings.ReplaceAll(pages(t)[name].text, ",", " ")
-		for _, part := range append(parts, also...) {
+		for _, part := range parts {
 			_, after, found := strings.Cut(rest, part)
 			if !found {
-				t.Errorf("%s does not have %q, or not in the order %q", name, part, append(parts, also...))
+				t.Errorf("%s does not have %q, or not in the order %q", name, part, parts)
 				break
 			}
 			rest = after
@@ -54,5 +54,22 @@ func TestEntries(t *testing.T) {
 	}
 	if entries < 50 {
 		t.Errorf("found only %d entries", entries)
+	}
+}
+
+// TestDemoNeeds checks that the pages that begin with the demo name the version of Go that go.mod requires, and that the
+// first page says how long the demo takes, as the page about it does.
+func TestDemoNeeds(t *testing.T) {
+	version := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(read(t, "go.mod"))
+	takes := regexp.MustCompile(`\d+ minutes on two cores`).FindString(read(t, "docs/quickstart/new-cluster.md"))
+	if version == nil || takes == "" {
+		t.Fatalf("found the version %q and the time %q", version, takes)
+	}
+	for _, name := range []string{"README.md", "docs/quickstart/new-cluster.md"} {
+		for _, want := range []string{"Go " + version[1], takes} {
+			if !strings.Contains(read(t, name), want) {
+				t.Errorf("%s does not have %q", name, want)
+			}
+		}
 	}
 }

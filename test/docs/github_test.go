@@ -33,14 +33,19 @@ type workflow struct {
 }
 
 // problems returns what a workflow does that none may: act with more rights than its steps need, run an action that is not
-// pinned to a commit, or keep a token where the steps after it find it.
+// pinned to a commit, keep a token where the steps after it find it, or run the lanes without the history from which they
+// build the version before.
 func (w workflow) problems(text string) (out []string) {
 	if len(w.Permissions) != 1 || w.Permissions["contents"] != "read" {
 		out = append(out, fmt.Sprintf("permissions %v", w.Permissions))
 	}
 	for name, job := range w.Jobs {
-		allowed := map[string]bool{}
+		allowed, whole := map[string]bool{}, false
 		for _, step := range job.Steps {
+			whole = whole || fmt.Sprint(step.With["fetch-depth"]) == "0"
+			if step.Run == ".ci/run" && !whole {
+				out = append(out, fmt.Sprintf("job %s: the lanes run without the history", name))
+			}
 			action, _, _ := strings.Cut(step.Uses, "@")
 			allowed[grants[action]] = true
 			if action == "actions/checkout" && step.With["persist-credentials"] != false {
@@ -107,6 +112,7 @@ func TestWorkflowProblems(t *testing.T) {
 		"a pin":                      {read + "jobs:\n  a:\n    steps:\n    - uses: actions/setup-go" + pin, 0},
 		"credentials":                {read + "jobs:\n  a:\n    steps:\n    - uses: actions/checkout" + pin, 1},
 		"a right without its action": {read + "jobs: {a: {permissions: {security-events: write}, steps: [{run: make}]}}", 1},
+		"no history":                 {read + "jobs: {a: {steps: [{run: .ci/run}]}}", 1},
 		"to write":                   {read + "jobs: {a: {permissions: {contents: write}, steps: [{run: make}]}}", 1},
 		"with its action":            {read + "jobs:\n  a:\n    permissions: {security-events: write}\n    steps:\n    - uses: github/codeql-action/analyze" + pin, 0},
 	} {

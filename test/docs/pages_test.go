@@ -5,6 +5,7 @@ package docs
 import (
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -182,6 +183,61 @@ func TestPagesAreShort(t *testing.T) {
 		if words := len(strings.Fields(string(text))); words > maxWords {
 			t.Errorf("%s has %d words, more than %d: split it by question", name, words, maxWords)
 		}
+	}
+}
+
+// maxHandWords is the number of words that people write and keep true.
+const maxHandWords = 80_000
+
+// The marks around what a program writes into a page. A part without a mark at its end goes on to the page's end.
+var (
+	generatedFrom = regexp.MustCompile(`^<!-- (?:[\w -]+ -->$|(?:begin: |What follows is made |From |Written by |Made of |sizes: begin))`)
+	generatedTo   = regexp.MustCompile(`^<!-- (?:end|/[\w -]+|Here ends .*|sizes: end) -->$`)
+)
+
+// byHand returns the lines of a page that no program has written, without fenced code.
+func byHand(p page) (out []string) {
+	generated := false
+	for line := range strings.SplitSeq(p.text, "\n") {
+		switch {
+		case generatedTo.MatchString(line):
+			generated = false
+		case generatedFrom.MatchString(line):
+			generated = true
+		case !generated:
+			out = append(out, line)
+		}
+	}
+	return out
+}
+
+// TestPagesAreFew checks that all pages but the changelog have at most maxHandWords words together, without those that a
+// program writes, and without code. With -v it prints the longest ones.
+func TestPagesAreFew(t *testing.T) {
+	all, of := 0, map[string]int{}
+	for name, p := range pages(t) {
+		if name != "CHANGELOG.md" {
+			of[name] = len(strings.Fields(strings.Join(byHand(p), " ")))
+			all += of[name]
+		}
+	}
+	for _, name := range slices.SortedFunc(maps.Keys(of), func(a, b string) int { return of[b] - of[a] })[:10] {
+		t.Logf("%s: %d", name, of[name])
+	}
+	t.Logf("%d words by hand", all)
+	if all > maxHandWords {
+		t.Errorf("the pages have %d words by hand, more than %d: cut what nobody needs", all, maxHandWords)
+	}
+	if all < maxHandWords/2 {
+		t.Errorf("found only %d words by hand", all)
+	}
+}
+
+// TestByHand checks which lines count as written by hand.
+func TestByHand(t *testing.T) {
+	const text = "a\n<!-- rules -->\nx\n<!-- /rules -->\nb\n<!-- begin: rows, generated from table.go -->\nx\n<!-- end -->\n<!-- a remark: by hand -->\n```sh\nx\n```\n<!-- What follows is made of rules.go -->\nx"
+	if got := strings.Join(byHand(parse("page.md", text)), "|"); got != "a|b|<!-- a remark: by hand -->" {
+		t.Errorf("by hand: %s", got)
 	}
 }
 

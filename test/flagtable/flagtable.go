@@ -4,7 +4,6 @@ package flagtable
 import (
 	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -18,22 +17,18 @@ import (
 // those of klog except -v.
 func Check(t *testing.T, program string, fs *flag.FlagSet) {
 	t.Helper()
-	path := filepath.Join("..", "..", "docs", "reference", "flags.md")
-	page, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	begin, end := "<!-- flags of "+program+" -->\n", "<!-- /flags of "+program+" -->\n"
-	head, rest, begins := strings.Cut(string(page), begin)
-	_, tail, ends := strings.Cut(rest, end)
-	if !begins || !ends {
-		t.Fatalf("%s has no lines %q and %q", path, begin, end)
-	}
-	golden.Check(t, path, head+begin+table(fs)+end+tail)
+	CheckPart(t, "flags of "+program, Table(fs))
 }
 
-// table returns the table of flags.
-func table(fs *flag.FlagSet) string {
+// CheckPart compares the part of the page between two marks.
+func CheckPart(t *testing.T, mark, content string) {
+	t.Helper()
+	path := filepath.Join("..", "..", "docs", "reference", "flags.md")
+	golden.CheckPart(t, path, "<!-- "+mark+" -->\n", "<!-- /"+mark+" -->\n", content)
+}
+
+// Table returns the table of flags.
+func Table(fs *flag.FlagSet) string {
 	logging := flag.NewFlagSet("", flag.ContinueOnError)
 	klog.InitFlags(logging)
 	var out strings.Builder

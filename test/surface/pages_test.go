@@ -11,7 +11,7 @@ import (
 )
 
 // least is how many lines each kind has at least, so that a page in another form is no surface without it.
-var least = map[string]int{"annotation": 10, "attribute": 15, "finding": 150, "flag": 200, "label": 5, "metric": 30, "object": 4, "reason": 80, "taint": 2}
+var least = map[string]int{"annotation": 10, "attribute": 15, "command": 6, "finding": 150, "flag": 200, "label": 5, "metric": 30, "object": 4, "reason": 80, "taint": 2}
 
 // names returns a line for each name of the reference pages and each reason.
 func names(t *testing.T) (out []string) {
@@ -42,6 +42,12 @@ func names(t *testing.T) (out []string) {
 		if strings.HasPrefix(row.code(0), "nadra_") {
 			add("metric", row.code(0), row.cells[1], "of the", row.cells[2])
 		}
+	}
+	for _, m := range regexp.MustCompile("(?m)^`(nadra-node [^`]+)`, for ").FindAllStringSubmatch(page(t, "flags.md"), -1) {
+		add("command", m[1])
+	}
+	for _, m := range regexp.MustCompile(`(?m)^  (-\w+)(?: (\w+))?$`).FindAllStringSubmatch(page(t, "flags.md"), -1) {
+		add("flag", "nadra-gate", m[1], m[2])
 	}
 	command := ""
 	for line := range strings.SplitSeq(page(t, "cli.md"), "\n") {

@@ -40,9 +40,13 @@ var formats = map[string]string{
 	"internal/desk/upgrade.Plan":             "report UpgradePlan",
 	"internal/desk/upgrade.State":            "object nadra-upgrade",
 	"internal/probe.Inspection":              "output nadra-node Inspection",
+	"internal/probe.MultusConfReport":        "output nadra-node MultusConfReport",
+	"internal/probe.MultusReport":            "output nadra-node MultusReport",
+	"internal/probe.OrphanReport":            "output nadra-node OrphanReport",
 	"internal/probe.Pings":                   "output nadra-node Pings",
 	"internal/probe.PodReport":               "output nadra-node PodReport",
 	"internal/probe.PodsReport":              "output nadra-node PodsReport",
+	"internal/probe.Remains":                 "output nadra-node Remains",
 	"internal/probe.Report":                  "output nadra-node Report",
 	"pkg/api/v1alpha1.AttachmentConfig":      "api AttachmentConfig",
 	"pkg/checkpoint.claimFile":               "file claims/UID.json",
@@ -68,17 +72,20 @@ type declared struct {
 	imports map[string]string
 }
 
-// types are the types of the product by DIRECTORY.NAME, and those that encode themselves.
+// types are the types of the product by DIRECTORY.NAME, those that encode themselves, and those that are in a format.
 type types struct {
-	all     map[string]declared
-	encodes map[string]bool
+	all            map[string]declared
+	encodes, shown map[string]bool
 }
+
+// printed is the package of the forms in which a program on a node answers kubectl nadra, maybe one of another version.
+const printed = "internal/probe."
 
 // shapes returns a line for each field of each format, and for each constant that is a format's version or an exit
 // code.
 func shapes(t *testing.T) (out []string) {
 	t.Helper()
-	read := types{map[string]declared{}, map[string]bool{}}
+	read := types{map[string]declared{}, map[string]bool{}, map[string]bool{}}
 	for _, dir := range []string{"cmd", "internal", "pkg"} {
 		err := fs.WalkDir(os.DirFS(root), dir, func(name string, _ fs.DirEntry, err error) error {
 			if err == nil && strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go") {
@@ -101,6 +108,9 @@ func shapes(t *testing.T) (out []string) {
 	for name, d := range read.all {
 		if formats[name] == "" && !slices.Contains(others, name) && isFormat(d.expr) {
 			t.Errorf("%s has a version: add it to the formats, or to the others", name)
+		}
+		if strings.HasPrefix(name, printed) && !read.shown[name] && formats[name] == "" && encoded(d.expr) {
+			t.Errorf("%s is printed on nodes, and a part of no format: add it to the formats", name)
 		}
 	}
 	return out
@@ -194,6 +204,12 @@ func isFormat(e ast.Expr) bool {
 	return has["version"] || has["meta"] || has["apiVersion"] && has["kind"]
 }
 
+// encoded reports whether a struct has a field with a key in JSON.
+func encoded(e ast.Expr) bool {
+	s, ok := e.(*ast.StructType)
+	return ok && slices.ContainsFunc(s.Fields.List, func(f *ast.Field) bool { return f.Tag != nil })
+}
+
 // fields returns the lines of the fields of a type. within are the types that it is a part of.
 func (x types) fields(d declared, prefix string, within []string) (out []string) {
 	switch e := d.expr.(type) {
@@ -240,6 +256,7 @@ func (x types) fields(d declared, prefix string, within []string) (out []string)
 // named returns the lines of a named type. A type that encodes itself, and one of the language, has one line.
 func (x types) named(key, name, prefix string, within []string) []string {
 	d, found := x.all[key]
+	x.shown[key] = true
 	if !found || x.encodes[key] || slices.Contains(within, key) {
 		return []string{prefix + " " + name}
 	}

@@ -25,7 +25,7 @@ const (
 // TestSurface checks that the changelog lists each change since the last release. With -update it writes the list and, once
 // the changelog has a newer version, takes the lines for those of the release.
 func TestSurface(t *testing.T) {
-	now := append(shapes(t), names(t)...)
+	now := slices.Concat(shapes(t), names(t), written(t), layouts(t))
 	slices.Sort(now)
 	now = slices.Compact(now)
 	codes := regexp.MustCompile(`(?m)^  (\d)  `).FindAllStringSubmatch(page(t, "cli.md"), -1)

@@ -2,6 +2,7 @@ package upgrade
 
 import (
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -167,22 +168,28 @@ func TestParseStateErrors(t *testing.T) {
 	}
 }
 
-// TestStateOfVersionBefore reads what the version before has written, whole, and refuses a later version.
+// TestStateOfVersionBefore reads what earlier versions have written, whole, and refuses a later version.
 func TestStateOfVersionBefore(t *testing.T) {
-	text, err := os.ReadFile("../../../testdata/v0.1.0-rc.1/upgrade-state.json")
-	if err != nil {
-		t.Fatal(err)
+	states, err := filepath.Glob("../../../testdata/v*/upgrade-state*.json")
+	if err != nil || len(states) < 3 {
+		t.Fatalf("found only the states %q: %v", states, err)
 	}
-	s, err := parseState(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	again, err := document.JSON(s, "  ")
-	if diff := cmp.Diff(strings.TrimSpace(string(text)), strings.TrimSpace(string(again))); diff != "" || err != nil {
-		t.Errorf("%v (-want +got):\n%s", err, diff)
-	}
-	later := strings.Replace(string(text), APIVersion, "nadra.dev/v9", 1)
-	if _, err := parseState([]byte(later)); err == nil || !strings.Contains(err.Error(), "nadra.dev/v9") || !strings.Contains(err.Error(), "kubectl-nadra") {
-		t.Errorf("a later version: %v", err)
+	for _, before := range states {
+		text, err := os.ReadFile(before)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := parseState(text)
+		if err != nil {
+			t.Fatalf("%s: %v", before, err)
+		}
+		again, err := document.JSON(s, "  ")
+		if diff := cmp.Diff(strings.TrimSpace(string(text)), strings.TrimSpace(string(again))); diff != "" || err != nil {
+			t.Errorf("%s: %v (-want +got):\n%s", before, err, diff)
+		}
+		later := strings.Replace(string(text), APIVersion, "nadra.dev/v9", 1)
+		if _, err := parseState([]byte(later)); err == nil || !strings.Contains(err.Error(), "nadra.dev/v9") || !strings.Contains(err.Error(), "kubectl-nadra") {
+			t.Errorf("%s of a later version: %v", before, err)
+		}
 	}
 }

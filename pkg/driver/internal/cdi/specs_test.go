@@ -1,6 +1,8 @@
 package cdi
 
 import (
+	"bytes"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/nadra-dev/nadra/pkg/attachment"
 	"github.com/nadra-dev/nadra/pkg/checkpoint"
+	"github.com/nadra-dev/nadra/test/golden"
 )
 
 func newWriter(t *testing.T) *Writer {
@@ -118,4 +121,32 @@ func TestGateOnceForAContainer(t *testing.T) {
 	if want := []string{"NADRA_CLAIM=a-uid"}; !slices.Equal(container.Process.Env, want) {
 		t.Errorf("the container's environment is %q, want %q", container.Process.Env, want)
 	}
+}
+
+// TestSpecForm compares a spec, which the container runtime and later versions read, with testdata/spec.json: that of a
+// claim with a network and a device of a pool, in a pod with another claim.
+func TestSpecForm(t *testing.T) {
+	w := NewWriter(Options{
+		SpecDir: t.TempDir(), PluginDir: "/var/lib/kubelet/plugins/net.nadra.dev", Records: "/var/lib/nadra/claims",
+		Slow: func([]checkpoint.Record) bool { return false },
+	})
+	network, device, other := recordOf("a-uid"), recordOf("a-uid"), recordOf("b-uid")
+	device.Index, other.Index = 1, 2
+	device.Hardware = &attachment.Hardware{
+		ID: "0000:3b:02.0", ResourceName: "intel.com/sriov", PCIAddress: "0000:3b:02.0",
+		Files: []attachment.DeviceFile{{Path: "/dev/vfio/vfio"}, {Path: "/dev/vfio/12", ContainerPath: "/dev/vfio/0"}},
+		Info:  map[string]map[string]string{"generic": {"deviceID": "0000:3b:02.0"}},
+	}
+	if err := w.Write("a-uid", []checkpoint.Record{network, device, other}); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(w.specFile("a-uid"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var indented bytes.Buffer
+	if err := json.Indent(&indented, text, "", "  "); err != nil {
+		t.Fatal(err)
+	}
+	golden.Check(t, filepath.Join("testdata", "spec.json"), indented.String()+"\n")
 }
