@@ -61,7 +61,7 @@ func (r Runner) start(ctx context.Context, plan *Plan, n *NetworkPlan, c *Result
 			return false, fmt.Errorf("it ended: %s%s", ended(pod), r.lastEvent(ctx, c.Pod))
 		case podutils.IsPodReady(pod):
 			c.Ready = cmp.Or(c.Ready, time.Since(began))
-			c.Claimed = len(pod.Spec.ResourceClaims) > 0
+			c.By = attachment.AttacherOf(pod, len(pod.Spec.ResourceClaims) > 0)
 			if c.Status = statusOf(pod, n.Network); c.Status != nil || time.Since(began) > c.Ready+statusTimeout {
 				return true, nil
 			}

@@ -10,6 +10,7 @@ import (
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 
 	"github.com/nadra-dev/nadra/internal/probe"
+	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
 // Result is the result of a canary.
@@ -19,8 +20,8 @@ type Result struct {
 	Err error
 	// Ready is the time that it took to become ready.
 	Ready time.Duration
-	// Claimed is true if it has a claim, so that nadra serves it.
-	Claimed bool
+	// By is who attached the network.
+	By attachment.Attacher
 	// Status is the network's entry in network-status, or nil.
 	Status     *nadv1.NetworkStatus
 	Inspection *probe.Inspection
@@ -103,11 +104,7 @@ func (n *NetworkPlan) evaluate(all []Result) NetworkReport {
 func (n *NetworkPlan) pod(r *Result) PodReport {
 	out := PodReport{Pod: r.Pod, ReadyMillis: r.Ready.Milliseconds()}
 	if s := r.Status; s != nil {
-		out.Interface, out.IPs, out.MAC = s.Interface, s.IPs, s.Mac
-		out.By = "multus"
-		if r.Claimed {
-			out.By = "nadra"
-		}
+		out.Interface, out.IPs, out.MAC, out.By = s.Interface, s.IPs, s.Mac, r.By
 	}
 	out.Problems = n.problems(r)
 	out.Status = OK

@@ -10,6 +10,7 @@ import (
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 
 	"github.com/nadra-dev/nadra/internal/probe"
+	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
 // planOf plans one network on n1 and n2.
@@ -29,7 +30,7 @@ func two(n *NetworkPlan) []Result {
 		other := []string{"10.0.0.3", "10.0.0.2"}[i]
 		mac := []string{"02:00:00:00:00:02", "02:00:00:00:00:03"}[i]
 		out[i] = Result{
-			Pod: n.Pods[i], Ready: 2 * time.Second, Claimed: true,
+			Pod: n.Pods[i], Ready: 2 * time.Second, By: attachment.OfNadra,
 			Status:     &nadv1.NetworkStatus{Name: n.Network, Interface: "net1", IPs: []string{address}, Mac: mac},
 			Inspection: &probe.Inspection{Links: []probe.Link{{Name: "eth0"}, {Name: "net1", MAC: strings.ToUpper(mac), Up: true, Running: true, Addresses: []string{address + "/24", "fe80::1/64"}}}},
 			Pings:      &probe.Pings{Pings: []probe.Ping{{Address: other, Via: "net1", Method: probe.ICMP, Sent: 5, Received: 5, MedianMicros: 120}}},

@@ -1,6 +1,9 @@
 package canary
 
-import "github.com/nadra-dev/nadra/internal/probe"
+import (
+	"github.com/nadra-dev/nadra/internal/probe"
+	"github.com/nadra-dev/nadra/pkg/attachment"
+)
 
 // Status is the outcome of a canary or a ping.
 type Status string
@@ -63,8 +66,8 @@ type NetworkReport struct {
 type PodReport struct {
 	Pod
 	Status Status `json:"status"`
-	// By is the system that attached the network: nadra or multus.
-	By string `json:"by,omitempty"`
+	// By is who attached the network.
+	By attachment.Attacher `json:"by,omitempty"`
 	// Interface, IPs and MAC are from network-status.
 	Interface string   `json:"interface,omitempty"`
 	IPs       []string `json:"ips,omitempty"`

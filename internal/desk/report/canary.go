@@ -41,7 +41,7 @@ func (p podRow) observed() string {
 func writeCanaryTable(w io.Writer, r *canary.Report) error {
 	s := &sheet{w: w}
 	table(s, "NETWORK\tNODE\tCANARY\tINTERFACE\tADDRESSES\tBY\tOBSERVED", podRows(r), func(p podRow) []string {
-		return []string{cut(p.network), cut(p.Node), string(p.Status), cut(p.Interface), cut(strings.Join(p.IPs, ",")), p.By, p.observed()}
+		return []string{cut(p.network), cut(p.Node), string(p.Status), cut(p.Interface), cut(strings.Join(p.IPs, ",")), string(p.By), p.observed()}
 	})
 	for i := range r.Networks {
 		s.matrix(&r.Networks[i])
