@@ -5,7 +5,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -54,7 +53,7 @@ func (a *app) explain() *cobra.Command {
 		},
 		RunE: func(command *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return listCodes(a.Out)
+				return report.Codes(a.Out, allRules())
 			}
 			if isObject(args) {
 				return a.explainObject(command.Context(), args, flags)
@@ -76,21 +75,6 @@ func (a *app) explain() *cobra.Command {
 // allRules returns the rules of all findings, sorted by code.
 func allRules() []translate.Rule {
 	return slices.Concat(translate.Rules(), doctor.Rules(), upgrade.Rules(), snapshot.Rules())
-}
-
-// listCodes lists the codes of rules, and then those of reasons.
-func listCodes(w io.Writer) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, r := range allRules() {
-		fmt.Fprintf(t, "%s\t%s\t%s\n", r.Code, r.Severity, r.Title)
-	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	for _, e := range reason.All() {
-		fmt.Fprintf(t, "%s\t%s\t%s\n", e.Code, e.Stage, e.Meaning)
-	}
-	return t.Flush()
 }
 
 // explainCode explains the code of a rule or a reason, in any case and with or without

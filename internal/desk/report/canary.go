@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/nadra-dev/nadra/internal/desk/canary"
@@ -38,8 +37,7 @@ func (p podRow) observed() string {
 }
 
 // writeCanaryTable writes the canaries, who reaches whom, failed pings, and the totals.
-func writeCanaryTable(w io.Writer, r *canary.Report) error {
-	s := &sheet{w: w}
+func writeCanaryTable(s *sheet, r *canary.Report) {
 	table(s, "NETWORK\tNODE\tCANARY\tINTERFACE\tADDRESSES\tBY\tOBSERVED", podRows(r), func(p podRow) []string {
 		return []string{cut(p.network), cut(p.Node), string(p.Status), cut(p.Interface), cut(strings.Join(p.IPs, ",")), string(p.By), p.observed()}
 	})
@@ -61,7 +59,6 @@ func writeCanaryTable(w io.Writer, r *canary.Report) error {
 	for _, line := range canaryOutcome(r) {
 		s.println(line)
 	}
-	return s.err
 }
 
 // widest limits the canaries in a matrix.
@@ -175,8 +172,7 @@ func ofSource(source string) string {
 }
 
 // writeCanaryPlanTable writes a row for each network, and the totals.
-func writeCanaryPlanTable(w io.Writer, p *canary.Plan) error {
-	s := &sheet{w: w}
+func writeCanaryPlanTable(s *sheet, p *canary.Plan) {
 	table(s, "NETWORK\tPLUGINS\tIPAM\tCANARIES\tADDRESSES\tDEVICES\tNODES", p.Networks, func(n canary.NetworkPlan) []string {
 		if n.Skipped != "" {
 			return []string{cut(n.Network), cut(strings.Join(n.Plugins, ",")), cut(n.IPAM), "0", "0", "0", "skipped: " + n.Skipped}
@@ -190,7 +186,6 @@ func writeCanaryPlanTable(w io.Writer, p *canary.Plan) error {
 	s.gap()
 	s.printf("Would run %s%s, which take %s and %s while they run. Nothing was created.",
 		words.Count(p.Pods, "canary pod"), ofSource(p.Source), addresses(p.Addresses), words.Count(p.Devices, "device"))
-	return s.err
 }
 
 // addresses returns a number of addresses.

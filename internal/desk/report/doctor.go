@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/nadra-dev/nadra/internal/desk/doctor"
@@ -48,8 +47,7 @@ func checkAndObject(c doctor.Check) (doctor.Check, string) {
 
 // writeDoctorTable writes a line for each check, then the remedies, the worst check first,
 // and the totals.
-func writeDoctorTable(w io.Writer, r *doctor.Report) error {
-	s := &sheet{w: w}
+func writeDoctorTable(s *sheet, r *doctor.Report) {
 	all := foldBy(r.Checks, checkAndObject)
 	table(s, "CODE\tCHECK\tSEVERITY\tNODES\tOBSERVED", all, func(c alike[doctor.Check]) []string {
 		return []string{string(c.first.Code), c.first.Title, string(c.first.Severity), some(c.names), Visible(c.first.Message)}
@@ -65,7 +63,6 @@ func writeDoctorTable(w io.Writer, r *doctor.Report) error {
 	s.gap()
 	s.println(doctorInput(r))
 	s.println(doctorTotals(r.Summary) + ".")
-	return s.err
 }
 
 // advice writes the remedy of a check.

@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -60,8 +59,7 @@ func unexpected(r *snapshot.Report) []alike[snapshot.Difference] {
 }
 
 // writeVerifyTable writes unexpected differences, what the codes mean, and the totals.
-func writeVerifyTable(w io.Writer, r *snapshot.Report) error {
-	s := &sheet{w: w}
+func writeVerifyTable(s *sheet, r *snapshot.Report) {
 	table(s, "NAMESPACE\tWORKLOAD\tPODS\tCODE\tSEVERITY\tDIFFERENCE", unexpected(r), func(one alike[snapshot.Difference]) []string {
 		d := one.first
 		return []string{cut(d.Object.Namespace), cut(workloadOf(d)), some(one.names), string(d.Code), string(d.Severity), d.Message}
@@ -75,7 +73,6 @@ func writeVerifyTable(w io.Writer, r *snapshot.Report) error {
 	s.println(comparedWords(r))
 	s.println(verifyOutcome(r.Summary))
 	s.help(findings)
-	return s.err
 }
 
 // comparedWords describes what was compared.
