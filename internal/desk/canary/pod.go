@@ -16,8 +16,8 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// Container is the name of a canary's container.
-const Container = "canary"
+// container is the name of a canary's container.
+const container = "canary"
 
 // unprivileged is a user ID without files in any image.
 const unprivileged = 65532
@@ -53,7 +53,7 @@ func (p *Plan) Object(n *NetworkPlan, c Pod) *corev1.Pod {
 				Sysctls:        []corev1.Sysctl{{Name: "net.ipv4.ping_group_range", Value: pingGroups}},
 			},
 			Containers: []corev1.Container{{
-				Name: Container, Image: p.Image, ImagePullPolicy: corev1.PullIfNotPresent,
+				Name: container, Image: p.Image, ImagePullPolicy: corev1.PullIfNotPresent,
 				Args:      []string{probe.CanaryCommand, "serve"},
 				Resources: corev1.ResourceRequirements{Limits: small, Requests: small.DeepCopy()},
 				SecurityContext: &corev1.SecurityContext{

@@ -19,7 +19,7 @@ func podRows(r *canary.Report) []podRow {
 	var out []podRow
 	for _, n := range r.Networks {
 		if n.Skipped != "" {
-			out = append(out, podRow{n.Network, canary.PodReport{Status: canary.Skipped, Problems: []string{n.Skipped}}})
+			out = append(out, podRow{n.Network, canary.PodReport{Status: canary.Skipped}})
 		}
 		for _, p := range n.Pods {
 			out = append(out, podRow{n.Network, p})
@@ -28,37 +28,24 @@ func podRows(r *canary.Report) []podRow {
 	return out
 }
 
-// observed returns a canary's problems, or its time until it was ready.
-func (p podRow) observed() string {
-	if len(p.Problems) > 0 {
-		return strings.Join(p.Problems, "; ")
-	}
-	return "ready after " + trip(p.ReadyMillis*1000)
-}
-
-// writeCanaryTable writes the canaries, who reaches whom, failed pings, and the totals.
+// writeCanaryTable writes the canaries, who reaches whom, the findings, and the totals.
 func writeCanaryTable(s *sheet, r *canary.Report) {
-	table(s, "NETWORK\tNODE\tCANARY\tINTERFACE\tADDRESSES\tBY\tOBSERVED", podRows(r), func(p podRow) []string {
-		return []string{cut(p.network), cut(p.Node), string(p.Status), cut(p.Interface), cut(strings.Join(p.IPs, ",")), string(p.By), p.observed()}
+	table(s, "NETWORK\tNODE\tCANARY\tINTERFACE\tADDRESSES\tBY\tREADY AFTER", podRows(r), func(p podRow) []string {
+		ready := ""
+		if p.ReadyMillis > 0 {
+			ready = trip(p.ReadyMillis * 1000)
+		}
+		return []string{cut(p.network), cut(p.Node), string(p.Status), cut(p.Interface), cut(strings.Join(p.IPs, ",")), string(p.By), ready}
 	})
 	for i := range r.Networks {
 		s.matrix(&r.Networks[i])
 	}
-	var bad []canary.PingReport
-	for _, n := range r.Networks {
-		for _, p := range n.Pings {
-			if p.Status != canary.OK {
-				bad = append(bad, p)
-			}
-		}
-	}
-	table(s, "FROM\tTO\tADDRESS\tPING\tWHY", bad, func(p canary.PingReport) []string {
-		return []string{cut(p.FromNode), cut(p.ToNode), p.Address, string(p.Status), p.Message}
-	})
+	s.found(r.Findings)
 	s.gap()
 	for _, line := range canaryOutcome(r) {
 		s.println(line)
 	}
+	s.help(r.Findings)
 }
 
 // widest limits the canaries in a matrix.
@@ -156,9 +143,6 @@ func canaryOutcome(r *canary.Report) []string {
 			}
 		}
 		out = append(out, line+".")
-	}
-	if len(r.LeftBehind) > 0 {
-		out = append(out, "Left behind, delete by hand: "+Visible(strings.Join(r.LeftBehind, ", "))+".")
 	}
 	return out
 }

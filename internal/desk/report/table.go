@@ -153,6 +153,20 @@ func (s *sheet) fitted(rows [][]string) [][]string {
 	return out
 }
 
+// found writes a row for each finding that is unexpected, the worst first, and what all codes mean.
+func (s *sheet) found(findings []translate.Finding) {
+	var unexpected []translate.Finding
+	for _, g := range groups(findings) {
+		if g.Severity != translate.Info {
+			unexpected = append(unexpected, g.findings...)
+		}
+	}
+	table(s, "NAMESPACE\tOBJECT\tCODE\tSEVERITY\tFINDING", unexpected, func(f translate.Finding) []string {
+		return []string{cut(f.Object.Namespace), cut(short(f.Object)), string(f.Code), string(f.Severity), f.Message}
+	})
+	s.legend(findings)
+}
+
 // legend writes what the codes mean.
 func (s *sheet) legend(findings []translate.Finding) {
 	table(s, "CODE\tCOUNT\tSEVERITY\tMEANING", groups(findings), func(g group) []string {
