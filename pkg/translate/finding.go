@@ -133,7 +133,7 @@ func (f Finding) Statement() string {
 	if f.Field != "" {
 		out += ": " + f.Field
 	}
-	return out + ": " + f.Message
+	return strings.TrimPrefix(out+": "+f.Message, ": ")
 }
 
 // Readiness is the verdict on a workload.

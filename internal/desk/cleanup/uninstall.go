@@ -17,6 +17,7 @@ import (
 	"github.com/nadra-dev/nadra/internal/nodepod"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
 // Uninstaller removes nadra.
@@ -49,7 +50,7 @@ func (e *HelmError) Error() string {
 func (e *HelmError) ReasonCode() reason.Code { return reason.InstalledByHelm }
 
 // InUseError means that nadra is in use.
-type InUseError struct{ Users []User }
+type InUseError struct{ Users []translate.Finding }
 
 func (e *InUseError) Error() string {
 	return reason.NadraInUse.Text(fmt.Sprintf("nadra is in use (users: %d)", len(e.Users)))
@@ -60,7 +61,7 @@ func (e *InUseError) ReasonCode() reason.Code { return reason.NadraInUse }
 
 // Check fails if nadra is in use, if Helm installed it, or if its objects have no label by which to find them. Its notes
 // list workloads that will not work without nadra.
-func (u Uninstaller) Check(ctx context.Context) (notes []string, err error) {
+func (u Uninstaller) Check(ctx context.Context) (notes []translate.Finding, err error) {
 	f, err := u.facts(ctx)
 	if err != nil {
 		return nil, err

@@ -98,7 +98,7 @@ func TestCheck(t *testing.T) {
 	}
 	u, _ = nadraWorld(t, record)
 	var inUse *InUseError
-	if _, err := u.Check(t.Context()); !errors.As(err, &inUse) || reason.Of(err) != reason.NadraInUse || inUse.Users[0].Who != "node node-1, pod core/upf-0" {
+	if _, err := u.Check(t.Context()); !errors.As(err, &inUse) || reason.Of(err) != reason.NadraInUse || inUse.Users[0].Code != codeAttached || inUse.Users[0].Object.Name != "node-1" {
 		t.Errorf("with a record: %v", err)
 	}
 	u, _ = nadraWorld(t, probe.Remains{Error: "the disk is broken"})

@@ -16,6 +16,7 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/nodepod"
 	"github.com/nadra-dev/nadra/internal/probe"
+	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
 // noteAnnotation keeps the note on the driver's namespace, because it cannot be read from
@@ -111,12 +112,12 @@ func (u Uninstaller) cleanNodes(ctx context.Context) error {
 		return nil
 	}
 	reports, err := u.ask(ctx, u.DryRun == "")
-	var left []User
+	var left []translate.Finding
 	for _, name := range slices.Sorted(maps.Keys(reports)) {
 		r := reports[name]
 		switch {
 		case len(r.Records) > 0 && u.DryRun == "":
-			f := useFacts{Records: r.Records}
+			f := facts{Records: r.Records}
 			for i := range f.Records {
 				f.Records[i].Node = name
 			}

@@ -39,7 +39,7 @@ type sandboxes struct {
 // leases returns the addresses whose pod is gone, and whose sandbox no node has. It leaves
 // out addresses of a pod that was recreated under its name: its new sandbox may have taken
 // them over.
-func leases(f objectFacts, pods map[string]bool, s sandboxes) []probe.Orphan {
+func leases(f facts, pods map[string]bool, s sandboxes) []probe.Orphan {
 	var out []probe.Orphan
 	judge := func(a allocation, o probe.Orphan) {
 		if !strings.Contains(a.Pod, "/") || pods[a.Pod] || s.IDs[a.ID] {

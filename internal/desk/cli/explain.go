@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nadra-dev/nadra/internal/desk/canary"
+	"github.com/nadra-dev/nadra/internal/desk/cleanup"
 	"github.com/nadra-dev/nadra/internal/desk/doctor"
 	"github.com/nadra-dev/nadra/internal/desk/report"
 	"github.com/nadra-dev/nadra/internal/desk/snapshot"
@@ -75,7 +76,7 @@ func (a *app) explain() *cobra.Command {
 
 // allRules returns the rules of all findings, sorted by code.
 func allRules() []translate.Rule {
-	return slices.Concat(translate.Rules(), doctor.Rules(), upgrade.Rules(), snapshot.Rules(), canary.Rules())
+	return slices.Concat(translate.Rules(), doctor.Rules(), upgrade.Rules(), snapshot.Rules(), canary.Rules(), cleanup.Rules())
 }
 
 // explainCode explains the code of a rule or a reason, in any case and with or without

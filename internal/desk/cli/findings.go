@@ -63,3 +63,12 @@ func (a *app) printFindings(findings []translate.Finding, quiet bool) {
 		a.note("More about a code: kubectl nadra explain %s", codes[0])
 	}
 }
+
+// printProblems prints a line for each finding that needs something, and its remedy. With quiet, it prints blockers only.
+func (a *app) printProblems(findings []translate.Finding, quiet bool) {
+	for _, f := range findings {
+		if f.Severity == translate.Blocker || f.Severity == translate.Warning && !quiet {
+			a.note("%v\n  %s", f, f.Fix)
+		}
+	}
+}

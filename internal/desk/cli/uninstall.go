@@ -58,9 +58,7 @@ func (o *uninstallOptions) run(ctx context.Context) error {
 	if err != nil {
 		return o.refusal(err)
 	}
-	for _, note := range notes {
-		o.note("note: %v", note)
-	}
+	o.printProblems(notes, false)
 	if err := o.confirm("nadra is not in use. Remove it?"); err != nil {
 		return err
 	}
@@ -82,9 +80,7 @@ func (o *uninstallOptions) refusal(err error) error {
 	var helm *cleanup.HelmError
 	switch {
 	case errors.As(err, &inUse):
-		for _, user := range inUse.Users {
-			o.note("%s: %s\n  What to do: %s.", user.Who, user.How, user.Remedy)
-		}
+		o.printProblems(inUse.Users, false)
 		return o.exit(CodeRefused, "refused: nadra is in use")
 	case errors.As(err, &helm):
 		return o.exit(CodeRefused, "refused: %v", err)

@@ -25,9 +25,7 @@ func writeCleanupTable(s *sheet, r cleanup.Report) {
 		}
 		return []string{o.Node, string(o.Kind), shortened(o), o.Address, o.Pod, action, why}
 	})
-	problem := func(p cleanup.NodeProblem) []string { return []string{p.Node, p.Message} }
-	table(s, "NODE\tREFUSED", r.Refused, problem)
-	table(s, "NODE\tCOULD NOT BE READ", r.Errors, problem)
+	s.found(r.Findings)
 	s.gap()
 	line := fmt.Sprintf("%s on %s and in the cluster", words.Count(len(r.Orphans), "orphan"), words.Count(r.Nodes, "node"))
 	if freed+r.Failed() > 0 {
