@@ -3,7 +3,6 @@ package canary
 import (
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -108,9 +107,7 @@ func onNode(name string) *corev1.Affinity {
 
 // Selector returns the label selector of the canaries of all runs.
 func Selector() string {
-	parts := []string{NameLabel + "=" + Name, ManagerLabel + "=" + ManagerName}
-	slices.Sort(parts)
-	return strings.Join(parts, ",")
+	return ManagerLabel + "=" + ManagerName + "," + NameLabel + "=" + Name
 }
 
 // Namespaces returns the namespaces of the plan's canaries, sorted.

@@ -219,6 +219,30 @@ func TestRunFails(t *testing.T) {
 	}
 }
 
+// The last warning is the newest one, also if its time is that of the new API for events.
+func TestRunTellsTheLastWarning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		plan := planOfAll("blue")
+		w := newWorld()
+		for _, c := range plan.Networks[0].Pods {
+			w.warn(t, c.Name)
+			for i, reason := range []string{"FailedAttachNetwork", "FailedScheduling"} {
+				event := &corev1.Event{
+					ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: fmt.Sprint(c.Name, ".", 2+i)}, InvolvedObject: corev1.ObjectReference{Kind: "Pod", Name: c.Name},
+					Type: corev1.EventTypeWarning, Reason: reason, EventTime: metav1.NewMicroTime(time.Now().Add(-time.Duration(i) * time.Minute)),
+				}
+				if _, err := w.kube.CoreV1().Events("a").Create(t.Context(), event, metav1.CreateOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		w.become(corev1.PodStatus{Phase: corev1.PodPending})
+		if p := run(t, w, 20, plan).Networks[0].Pods[0]; !strings.Contains(strings.Join(p.Problems, ""), "; FailedAttachNetwork") {
+			t.Errorf("problems %q", p.Problems)
+		}
+	})
+}
+
 // become sets the status of canaries after their creation.
 func (w *world) become(status corev1.PodStatus) {
 	w.kube.PrependReactor("get", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {

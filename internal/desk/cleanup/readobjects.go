@@ -1,6 +1,7 @@
 package cleanup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,32 +22,29 @@ import (
 var whereabouts = schema.GroupVersion{Group: "whereabouts.cni.cncf.io", Version: "v1alpha1"}
 
 // objects reads all objects but the pods.
-func (c Cleaner) objects(ctx context.Context) (facts, error) {
-	var f facts
-	if err := f.readClaims(ctx, c.Kube, c.Namespace); err != nil {
-		return f, err
+func (c Cleaner) objects(ctx context.Context) (f facts, err error) {
+	err = f.readClaims(ctx, c.Kube, c.Namespace)
+	if err == nil && len(f.Templates) > 0 {
+		err = f.readWorkloads(ctx, c.Kube, c.Namespace)
 	}
-	if len(f.Templates) > 0 {
-		if err := f.readWorkloads(ctx, c.Kube, c.Namespace); err != nil {
-			return f, err
-		}
+	if err == nil {
+		err = c.whereabouts(ctx, &f)
 	}
-	return f, c.whereabouts(ctx, &f)
+	return f, err
 }
 
 // facts reads what decides whether nadra is in use, without the nodes' records.
 func (u Uninstaller) facts(ctx context.Context) (f facts, err error) {
 	core := u.Kube.CoreV1()
-	for _, read := range []func() error{
-		func() error { return f.readClaims(ctx, u.Kube, "") },
-		func() error { return kube.Append(ctx, "pods", core.Pods("").List, &f.Pods) },
-		func() error { return kube.Append(ctx, "nodes", core.Nodes().List, &f.Nodes) },
-		func() error { return kube.Append(ctx, "namespaces", core.Namespaces().List, &f.Namespaces) },
-		func() error { return f.readWorkloads(ctx, u.Kube, "") },
-	} {
-		if err := read(); err != nil {
-			return f, err
-		}
+	err = cmp.Or(
+		f.readClaims(ctx, u.Kube, ""),
+		kube.Append(ctx, "pods", core.Pods("").List, &f.Pods),
+		kube.Append(ctx, "nodes", core.Nodes().List, &f.Nodes),
+		kube.Append(ctx, "namespaces", core.Namespaces().List, &f.Namespaces),
+		f.readWorkloads(ctx, u.Kube, ""),
+	)
+	if err != nil {
+		return f, err
 	}
 	f.Workloads = slices.DeleteFunc(f.Workloads, func(w workload) bool { return w.Kind == "ReplicaSet" && w.Owned })
 	f.Upgrade, err = u.upgrade(ctx, f.Workloads)
@@ -56,10 +54,10 @@ func (u Uninstaller) facts(ctx context.Context) (f facts, err error) {
 // readClaims reads the claims and templates of a namespace; empty means all.
 func (f *facts) readClaims(ctx context.Context, client kubernetes.Interface, namespace string) error {
 	resources := client.ResourceV1()
-	if err := kube.Append(ctx, "ResourceClaims", resources.ResourceClaims(namespace).List, &f.Claims); err != nil {
-		return err
-	}
-	return kube.Append(ctx, "ResourceClaimTemplates", resources.ResourceClaimTemplates(namespace).List, &f.Templates)
+	return cmp.Or(
+		kube.Append(ctx, "ResourceClaims", resources.ResourceClaims(namespace).List, &f.Claims),
+		kube.Append(ctx, "ResourceClaimTemplates", resources.ResourceClaimTemplates(namespace).List, &f.Templates),
+	)
 }
 
 // readWorkloads reads the workloads of a namespace; empty means all.
@@ -84,11 +82,10 @@ func (u Uninstaller) upgrade(ctx context.Context, workloads []workload) (string,
 				return fmt.Sprintf("it has changed DaemonSet %s/%s of Multus, and has its original settings", w.Namespace, w.Name), nil
 			}
 		}
-		return "", nil
-	case state.Phase == upgrade.RolledBack:
-		return "", nil
+	case state.Phase != upgrade.RolledBack:
+		return "it is " + string(state.Phase), nil
 	}
-	return "it is " + string(state.Phase), nil
+	return "", nil
 }
 
 // whereabouts reads the pools and reservations of whereabouts.

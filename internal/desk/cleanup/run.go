@@ -110,5 +110,3 @@ func (c Cleaner) add(r *Report, reports []probe.OrphanReport) sandboxes {
 	}
 	return s
 }
-
-func (c Cleaner) on(node string) bool { return len(c.Only) == 0 || slices.Contains(c.Only, node) }

@@ -38,22 +38,11 @@ type Uninstaller struct {
 	Say func(format string, args ...any)
 }
 
-// HelmError means that Helm installed nadra, and must remove its release first.
-type HelmError struct{ Release, Namespace, Image string }
-
-func (e *HelmError) Error() string {
-	return reason.InstalledByHelm.Text(fmt.Sprintf("Helm installed nadra: first run helm uninstall %s -n %s, then kubectl nadra uninstall --image %s for the rest",
-		e.Release, e.Namespace, e.Image))
-}
-
-// ReasonCode returns reason.InstalledByHelm.
-func (e *HelmError) ReasonCode() reason.Code { return reason.InstalledByHelm }
-
 // InUseError means that nadra is in use.
 type InUseError struct{ Users []translate.Finding }
 
 func (e *InUseError) Error() string {
-	return reason.NadraInUse.Text(fmt.Sprintf("nadra is in use (users: %d)", len(e.Users)))
+	return reason.NadraInUse.Text("nadra is in use")
 }
 
 // ReasonCode returns reason.NadraInUse.
@@ -103,15 +92,16 @@ func (u Uninstaller) checkInstalled(ctx context.Context) error {
 	return nil
 }
 
-// helmError returns the error for a driver that Helm installed.
-func helmError(d *appsv1.DaemonSet) *HelmError {
+// helmError returns the error for a driver that Helm installed, and whose release Helm must remove first.
+func helmError(d *appsv1.DaemonSet) error {
 	image := ""
 	for _, c := range d.Spec.Template.Spec.Containers {
 		if c.Name == driver {
 			image = c.Image
 		}
 	}
-	return &HelmError{d.Annotations["meta.helm.sh/release-name"], d.Annotations["meta.helm.sh/release-namespace"], image}
+	return reason.Errorf(reason.InstalledByHelm, "Helm installed nadra: first run helm uninstall %s -n %s, then kubectl nadra uninstall --image %s for the rest",
+		d.Annotations["meta.helm.sh/release-name"], d.Annotations["meta.helm.sh/release-namespace"], image)
 }
 
 // Run removes nadra. Check must have succeeded. The order of steps ensures that first no

@@ -26,22 +26,22 @@ func found(code translate.Code, kind, namespace, name, message string) translate
 // inUse returns the users of nadra. While there is one, nadra must not be removed: only the
 // driver can unprepare a claim, and without it no pod with a claim can be deleted.
 func inUse(f facts) []translate.Finding {
-	const labelled = "it is labelled for nadra"
 	out := slices.Concat(f.pods(), f.renamed())
 	for i := range f.Claims {
 		if c := &f.Claims[i]; attachment.HasDevices(c) && len(c.Status.ReservedFor) == 0 {
 			out = append(out, found(codeClaim, "ResourceClaim", c.Namespace, c.Name, "it has a device of nadra, and no pod"))
 		}
 	}
-	for i := range f.Nodes {
-		if n := &f.Nodes[i]; n.Labels[v1alpha1.OwnerLabel] == v1alpha1.OwnerNadra {
-			out = append(out, found(codeLabel, "Node", "", n.Name, labelled))
+	labelled := func(kind string, o metav1.ObjectMeta) {
+		if o.Labels[v1alpha1.OwnerLabel] == v1alpha1.OwnerNadra {
+			out = append(out, found(codeLabel, kind, "", o.Name, "it is labelled for nadra"))
 		}
 	}
+	for i := range f.Nodes {
+		labelled("Node", f.Nodes[i].ObjectMeta)
+	}
 	for i := range f.Namespaces {
-		if n := &f.Namespaces[i]; n.Labels[v1alpha1.OwnerLabel] == v1alpha1.OwnerNadra {
-			out = append(out, found(codeLabel, "Namespace", "", n.Name, labelled))
-		}
+		labelled("Namespace", f.Namespaces[i].ObjectMeta)
 	}
 	if f.Upgrade != "" {
 		out = append(out, found(codeUpgrade, "", "", "", "an upgrade: "+f.Upgrade))

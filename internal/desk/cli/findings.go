@@ -50,12 +50,10 @@ func (a *app) printFindings(findings []translate.Finding, quiet bool) {
 			continue
 		}
 		a.note("%s", report.Visible(f.String()))
-		if !slices.Contains(codes, f.Code) {
-			codes = append(codes, f.Code)
-		}
+		codes = append(codes, f.Code)
 	}
 	slices.Sort(codes)
-	for _, code := range codes {
+	for _, code := range slices.Compact(codes) {
 		rule, _ := translate.RuleOf(code)
 		a.note("%s: %s. %s", code, strings.TrimSuffix(rule.Title, "."), rule.Fix)
 	}

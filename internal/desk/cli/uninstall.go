@@ -12,6 +12,7 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/desk/cleanup"
 	"github.com/nadra-dev/nadra/internal/desk/doctor"
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
 
 const uninstallHelp = `Remove nadra: webhooks, controller, the objects that they have created, the driver,
@@ -77,12 +78,11 @@ func (o *uninstallOptions) run(ctx context.Context) error {
 // refusal prints why nadra is not removed, and returns the exit code.
 func (o *uninstallOptions) refusal(err error) error {
 	var inUse *cleanup.InUseError
-	var helm *cleanup.HelmError
 	switch {
 	case errors.As(err, &inUse):
 		o.printProblems(inUse.Users, false)
 		return o.exit(CodeRefused, "refused: nadra is in use")
-	case errors.As(err, &helm):
+	case reason.Of(err) == reason.InstalledByHelm:
 		return o.exit(CodeRefused, "refused: %v", err)
 	}
 	return err

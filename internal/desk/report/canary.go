@@ -2,49 +2,34 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/nadra-dev/nadra/internal/desk/canary"
 	"github.com/nadra-dev/nadra/internal/words"
 )
 
-// podRow is a canary, or a network without one.
-type podRow struct {
-	network string
-	canary.PodReport
-}
-
-// podRows returns a row for each canary, and for each network without canaries.
-func podRows(r *canary.Report) []podRow {
-	var out []podRow
-	for _, n := range r.Networks {
-		if n.Skipped != "" {
-			out = append(out, podRow{n.Network, canary.PodReport{Status: canary.Skipped}})
-		}
-		for _, p := range n.Pods {
-			out = append(out, podRow{n.Network, p})
-		}
-	}
-	return out
-}
-
 // writeCanaryTable writes the canaries, who reaches whom, the findings, and the totals.
 func writeCanaryTable(s *sheet, r *canary.Report) {
-	table(s, "NETWORK\tNODE\tCANARY\tINTERFACE\tADDRESSES\tBY\tREADY AFTER", podRows(r), func(p podRow) []string {
-		ready := ""
-		if p.ReadyMillis > 0 {
-			ready = trip(p.ReadyMillis * 1000)
+	var rows [][]string
+	for _, n := range r.Networks {
+		if n.Skipped != "" {
+			rows = append(rows, []string{cut(n.Network), "", string(canary.Skipped), "", "", "", ""})
 		}
-		return []string{cut(p.network), cut(p.Node), string(p.Status), cut(p.Interface), cut(strings.Join(p.IPs, ",")), string(p.By), ready}
-	})
+		for _, p := range n.Pods {
+			ready := ""
+			if p.ReadyMillis > 0 {
+				ready = trip(p.ReadyMillis * 1000)
+			}
+			rows = append(rows, []string{cut(n.Network), cut(p.Node), string(p.Status), cut(p.Interface), cut(strings.Join(p.IPs, ",")), string(p.By), ready})
+		}
+	}
+	table(s, "NETWORK\tNODE\tCANARY\tINTERFACE\tADDRESSES\tBY\tREADY AFTER", rows, asItIs)
 	for i := range r.Networks {
 		s.matrix(&r.Networks[i])
 	}
 	s.found(r.Findings)
-	s.gap()
-	for _, line := range canaryOutcome(r) {
-		s.println(line)
-	}
+	s.outcome(r)
 	s.help(r.Findings)
 }
 
@@ -66,8 +51,11 @@ func (s *sheet) matrix(n *canary.NetworkReport) {
 		}
 		rows = append(rows, row)
 	}
-	table(s, cut(n.Network)+"\t"+strings.Join(names, "\t"), rows, func(row []string) []string { return row })
+	table(s, cut(n.Network)+"\t"+strings.Join(names, "\t"), rows, asItIs)
 }
+
+// asItIs returns the cells of a row.
+func asItIs(cells []string) []string { return cells }
 
 // columns returns short names of canaries.
 func columns(pods []canary.PodReport) []string {
@@ -92,13 +80,8 @@ func cell(pings []canary.PingReport, from, to string) string {
 	order := []canary.Status{canary.OK, canary.NotExpected, canary.Lossy, canary.Failed}
 	out, worst := "", -1
 	for _, p := range pings {
-		if p.From != from || p.To != to {
-			continue
-		}
-		for rank, status := range order {
-			if p.Status == status && rank > worst {
-				worst, out = rank, pingWords(p)
-			}
+		if rank := slices.Index(order, p.Status); p.From == from && p.To == to && rank > worst {
+			worst, out = rank, pingWords(p)
 		}
 	}
 	return out
@@ -128,54 +111,40 @@ func trip(micros int64) string {
 	return fmt.Sprintf("%.1fs", float64(micros)/1000/1000)
 }
 
-// canaryOutcome counts networks, canaries and pings, with a sentence each.
-func canaryOutcome(r *canary.Report) []string {
-	s := r.Summary
-	out := []string{fmt.Sprintf("Tested %d of %s%s: %d of %s ok.", s.Networks-s.Skipped, words.Count(s.Networks, "network"), ofSource(r.Source), s.PodsOK, words.Count(s.Pods, "canary pod"))}
-	if s.Pings > 0 {
-		line := fmt.Sprintf("%d of %s answered", s.PingsOK, words.Count(s.Pings, "ping"))
-		for _, part := range []struct {
-			n    int
-			text string
-		}{{s.Lossy, "lossy"}, {s.NotExpected, "not expected to"}, {s.PingsFailed, "failed"}} {
-			if part.n > 0 {
-				line += fmt.Sprintf(", %d %s", part.n, part.text)
-			}
+// outcome writes the numbers of networks, canaries and pings, with a sentence each.
+func (s *sheet) outcome(r *canary.Report) {
+	n := r.Summary
+	s.gap()
+	s.printf("Tested %d of %s%s: %d of %s ok.", n.Networks-n.Skipped, words.Count(n.Networks, "network"), ofSource(r.Source), n.PodsOK, words.Count(n.Pods, "canary pod"))
+	if n.Pings == 0 {
+		return
+	}
+	line := fmt.Sprintf("%d of %s answered", n.PingsOK, words.Count(n.Pings, "ping"))
+	for _, part := range []struct {
+		n    int
+		text string
+	}{{n.Lossy, "lossy"}, {n.NotExpected, "not expected to"}, {n.PingsFailed, "failed"}} {
+		if part.n > 0 {
+			line += fmt.Sprintf(", %d %s", part.n, part.text)
 		}
-		out = append(out, line+".")
 	}
-	return out
-}
-
-// ofSource names the cluster.
-func ofSource(source string) string {
-	if source == "" {
-		return ""
-	}
-	return " of " + Visible(source)
+	s.println(line + ".")
 }
 
 // writeCanaryPlanTable writes a row for each network, and the totals.
 func writeCanaryPlanTable(s *sheet, p *canary.Plan) {
 	table(s, "NETWORK\tPLUGINS\tIPAM\tCANARIES\tADDRESSES\tDEVICES\tNODES", p.Networks, func(n canary.NetworkPlan) []string {
-		if n.Skipped != "" {
-			return []string{cut(n.Network), cut(strings.Join(n.Plugins, ",")), cut(n.IPAM), "0", "0", "0", "skipped: " + n.Skipped}
-		}
 		var nodes []string
 		for _, c := range n.Pods {
 			nodes = append(nodes, c.Node)
 		}
-		return []string{cut(n.Network), cut(strings.Join(n.Plugins, ",")), cut(n.IPAM), fmt.Sprint(len(n.Pods)), fmt.Sprint(n.Addresses), fmt.Sprint(n.Devices), some(nodes)}
+		where := some(nodes)
+		if n.Skipped != "" {
+			where = "skipped: " + n.Skipped
+		}
+		return []string{cut(n.Network), cut(strings.Join(n.Plugins, ",")), cut(n.IPAM), fmt.Sprint(len(n.Pods)), fmt.Sprint(n.Addresses), fmt.Sprint(n.Devices), where}
 	})
 	s.gap()
 	s.printf("Would run %s%s, which take %s and %s while they run. Nothing was created.",
-		words.Count(p.Pods, "canary pod"), ofSource(p.Source), addresses(p.Addresses), words.Count(p.Devices, "device"))
-}
-
-// addresses returns a number of addresses.
-func addresses(n int) string {
-	if n == 1 {
-		return "1 address"
-	}
-	return fmt.Sprintf("%d addresses", n)
+		words.Count(p.Pods, "canary pod"), ofSource(p.Source), words.Count(p.Addresses, "address"), words.Count(p.Devices, "device"))
 }

@@ -235,19 +235,15 @@ func withPods(name string, pods int) string {
 
 // some returns the first items of a list, and the number of others.
 func some(items []string) string {
-	if len(items) <= listed {
-		return joined(items, cut)
+	more := ""
+	if n := len(items); n > listed {
+		items, more = items[:listed-1], fmt.Sprintf(",+%d", n-listed+1)
 	}
-	return fmt.Sprintf("%s,+%d", joined(items[:listed-1], cut), len(items)-listed+1)
-}
-
-// joined joins items after changing each.
-func joined(items []string, each func(string) string) string {
-	out := make([]string, 0, len(items))
+	var out []string
 	for _, item := range items {
-		out = append(out, each(item))
+		out = append(out, cut(item))
 	}
-	return strings.Join(out, ",")
+	return strings.Join(out, ",") + more
 }
 
 // cut shortens a text to the width of a cell.
