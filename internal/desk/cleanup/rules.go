@@ -54,7 +54,7 @@ var rules = []translate.Rule{
 		"Without the DEL, addresses and devices of a pod that has ended stay taken.",
 		"Repair what the message names; nadra's driver retries the DEL. If it cannot be repaired, leave the node as it is: --exclude-node NODE."),
 	rule(codeLeftOver, translate.Blocker, "a node has what a deleted pod left behind",
-		"The plugins that can free it may be removed with nadra.",
+		"It is freed by what nadra's CNI cache has, which is removed with nadra.",
 		"Clean up the node: kubectl nadra cleanup --apply --node NODE."),
 	rule(codeNextPods, translate.Warning, "a workload requests networks by a claim",
 		"Without nadra, its next pods stay Pending.",

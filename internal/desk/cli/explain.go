@@ -19,8 +19,9 @@ import (
 )
 
 const explainHelp = `Explain a code: a finding (NADRA-001), an obstacle to an upgrade (NADRA-301), a
-difference (NADRA-401), or a reason (PluginTimeout), which events, conditions and
-refusals show in brackets.
+difference (NADRA-401), a problem of a canary (NADRA-470), a user of nadra
+(NADRA-501), or a reason (PluginTimeout), which events, conditions and refusals show
+in brackets.
 
 For a pod of the live cluster, show the first step from its networks to its
 interfaces that fails, whose job it is, and what to do. Of a workload, such as
