@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/nadra-dev/nadra/pkg/admission"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
@@ -299,26 +300,13 @@ func (s *subject) scheduling() Step {
 		return waiting("the pod has scheduling gates", reason.OfManifest, "Remove spec.schedulingGates, or wait for the controller that set them.")
 	case s.before.failed(), s.lacksClaims():
 		return Step{State: StepNotReached, Detail: s.unschedulable()}
-	case s.unschedulable() != "" && s.keptFromNadra():
+	case s.unschedulable() != "" && admission.KeepsOff(s.pod.Spec.Affinity):
 		return failed(s.unschedulable(), reason.OfCluster, "The pod is Multus', so nadra's webhook keeps it from nadra's nodes, and no other node takes it: "+
 			"label its namespace "+v1alpha1.OwnerLabel+"="+v1alpha1.OwnerNadra+" to have it served by nadra, and recreate the pod.")
 	case s.unschedulable() != "":
 		return failed(s.unschedulable(), reason.OfScheduler, "The networks are not the cause: follow the scheduler's message.")
 	}
 	return s.unscheduled("the pod is not bound to a node yet")
-}
-
-// keptFromNadra reports whether the pod's affinity excludes nadra's nodes, as the webhook writes it for pods of Multus.
-func (s *subject) keptFromNadra() bool {
-	a := s.pod.Spec.Affinity
-	if a == nil || a.NodeAffinity == nil || a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
-		return false
-	}
-	return slices.ContainsFunc(a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms, func(t corev1.NodeSelectorTerm) bool {
-		return slices.ContainsFunc(t.MatchExpressions, func(r corev1.NodeSelectorRequirement) bool {
-			return r.Key == v1alpha1.OwnerLabel && r.Operator == corev1.NodeSelectorOpNotIn && slices.Contains(r.Values, v1alpha1.OwnerNadra)
-		})
-	})
 }
 
 // lacksClaims reports whether a claim of the pod does not exist yet, for which the

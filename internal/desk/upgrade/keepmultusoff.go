@@ -59,7 +59,7 @@ func (r *run) restoreMultus(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("reading DaemonSet %s: %w", name, err)
 		}
-		changed, err := Restore(ds, originals[name])
+		changed, err := restore(ds, originals[name])
 		if err == nil && changed {
 			err = r.updateDaemonSet(ctx, ds)
 		}
