@@ -115,8 +115,8 @@ func CheckDeviceFrom(spec resourceapi.ResourceClaimSpec, covered []string, from 
 				unfit = errOwnDevice(from)
 			case o.AdminAccess:
 				unfit = errAdminAccess(from)
-			case o.count > 1:
-				unfit = errSeveralDevices(from, o.count)
+			case o.Count > 1:
+				unfit = errSeveralDevices(from, o.Count)
 			default:
 				return checkCovered(covered, from)
 			}

@@ -34,7 +34,7 @@ func (s *subject) claim(w want) Step {
 	case w.problem != nil:
 		return explain(w.problem.Error(), nil, unexplained)
 	}
-	return ok(fmt.Sprintf("%s, request %s", w.claim.Name, w.request.name))
+	return ok(fmt.Sprintf("%s, request %s", w.claim.Name, w.request.Name))
 }
 
 // withoutClaim explains a network that only the annotation asks for.

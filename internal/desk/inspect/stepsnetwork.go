@@ -98,6 +98,9 @@ func (s *subject) network(w want) (n attachment.Network, found bool, err error) 
 
 // definition explains whether the NAD exists and can be read.
 func (s *subject) definition(w want) Step {
+	if w.request.Undecided {
+		return notUsed("the allocation decides between networks, or whether there is one")
+	}
 	if w.network == nil {
 		return notUsed("neither the request's DeviceClass nor a config of the claim names a network")
 	}
@@ -165,7 +168,7 @@ func (s *subject) ipam(w want) Step {
 
 // class explains whether the DeviceClass of the claim's request exists.
 func (s *subject) class(w want) Step {
-	name := w.request.class
+	name := w.request.Class
 	switch {
 	case w.entry == nil:
 		return notUsed("")

@@ -29,7 +29,7 @@ type want struct {
 	unlinked bool
 	// unknown: claim and template do not exist, so the claim may not be for networks.
 	unknown bool
-	request request
+	request attachment.Option
 	// problem is why the claim's configuration cannot be read.
 	problem error
 	result  *resourceapi.DeviceRequestAllocationResult
@@ -103,7 +103,7 @@ func (x *index) wishOf(pod *corev1.Pod) wish {
 func nameInterfaces(wants []want) {
 	selections := make([]attachment.Selection, len(wants))
 	for i, w := range wants {
-		if selections[i].Interface = w.iface; w.problem != nil || w.unknown {
+		if selections[i].Interface = w.iface; w.problem != nil || w.unknown || w.request.Undecided {
 			return
 		}
 	}
