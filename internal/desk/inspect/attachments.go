@@ -60,7 +60,7 @@ func Attachments(in Input) []Attachment {
 func (x *index) row(pod *corev1.Pod, w want, hasStatus bool) Attachment {
 	a := Attachment{
 		Namespace: pod.Namespace, Pod: pod.Name, Node: pod.Spec.NodeName,
-		Interface: w.iface, Network: w.network, Request: w.request.Name,
+		Interface: w.iface, Network: w.network, Request: w.request.Name, ReportedAt: w.reportedAt,
 		key: pod.Namespace + "/" + pod.Name + "/" + string(pod.UID) + "/" + w.key,
 	}
 	if w.claim != nil {
