@@ -109,8 +109,8 @@ type Network struct {
 // String returns namespace/name.
 func (n Network) String() string { return n.Namespace + "/" + n.Name }
 
-// Binaries returns the plugins that a node must have for the network.
-func (n Network) Binaries() []string {
+// binaries returns the plugins that a node must have for the network.
+func (n Network) binaries() []string {
 	return sortedSet(append(append([]string{}, n.Plugins...), n.IPAM...))
 }
 
