@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	resourceapi "k8s.io/api/resource/v1"
+
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
 
@@ -17,6 +19,15 @@ const (
 	// AttributeDeviceID is what the CNI plugins know as deviceID.
 	AttributeDeviceID = "k8s.cni.cncf.io/deviceID"
 )
+
+// AddPools adds the driver of a slice to the drivers of each resource pool of which the slice has devices.
+func AddPools(drivers map[string][]string, s *resourceapi.ResourceSlice) {
+	for _, d := range s.Spec.Devices {
+		if pool := d.Attributes[AttributeResourceName].StringValue; pool != nil && !slices.Contains(drivers[*pool], s.Spec.Driver) {
+			drivers[*pool] = append(drivers[*pool], s.Spec.Driver)
+		}
+	}
+}
 
 // CapacityAddresses is the capacity of the device of a network whose addresses may run out.
 const CapacityAddresses = "addresses"

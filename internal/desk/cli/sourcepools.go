@@ -47,13 +47,7 @@ const poolNamespace = "kube-system"
 // pools reads the resource pools of the nodes.
 func (c clusterSource) pools(ctx context.Context) (*nodePools, error) {
 	out := &nodePools{published: map[string][]string{}, allocatable: map[string][]string{}}
-	err := eachOf(ctx, c, resourceapi.SchemeGroupVersion.WithResource("resourceslices"), "ResourceSlice", func(s *resourceapi.ResourceSlice) {
-		for _, d := range s.Spec.Devices {
-			if pool := d.Attributes[attachment.AttributeResourceName].StringValue; pool != nil && !slices.Contains(out.published[*pool], s.Spec.Driver) {
-				out.published[*pool] = append(out.published[*pool], s.Spec.Driver)
-			}
-		}
-	})
+	err := eachOf(ctx, c, resourceapi.SchemeGroupVersion.WithResource("resourceslices"), "ResourceSlice", func(s *resourceapi.ResourceSlice) { attachment.AddPools(out.published, s) })
 	if err != nil && !apierrors.IsNotFound(err) { // a cluster without resource.k8s.io/v1 has none
 		return nil, err
 	}

@@ -1,8 +1,8 @@
 package inspect
 
 import (
-	"bytes"
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -174,14 +174,27 @@ func (s *subject) bypassed(what string) Step {
 		"Remove spec.nodeName; use a nodeSelector or affinity to keep the pod on a node.")
 }
 
-// boundByScheduler reports whether a scheduler has set spec.nodeName. A manifest that sets the field has a manager of it, and
-// a binding has none. Where nobody manages anything, the name of another scheduler decides.
+// boundByScheduler reports whether a scheduler has set spec.nodeName. Where nobody manages anything, the name of another
+// scheduler decides.
 func (s *subject) boundByScheduler() bool {
 	if len(s.pod.ManagedFields) == 0 {
 		return !s.usualScheduler()
 	}
-	return !slices.ContainsFunc(s.pod.ManagedFields, func(m metav1.ManagedFieldsEntry) bool {
-		return m.FieldsV1 != nil && bytes.Contains(m.FieldsV1.GetRawBytes(), []byte(`"f:nodeName"`))
+	return !NamesNode(s.pod)
+}
+
+// NamesNode reports whether a client has written spec.nodeName of a pod: the fields of clients have managers, and what
+// the scheduler binds has none.
+func NamesNode(pod metav1.Object) bool {
+	return slices.ContainsFunc(pod.GetManagedFields(), func(m metav1.ManagedFieldsEntry) bool {
+		var fields struct {
+			Spec map[string]json.RawMessage `json:"f:spec"`
+		}
+		if m.FieldsV1 == nil || json.Unmarshal(m.FieldsV1.GetRawBytes(), &fields) != nil {
+			return false
+		}
+		_, names := fields.Spec["f:nodeName"]
+		return names
 	})
 }
 

@@ -15,14 +15,13 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/nadra-dev/nadra/internal/desk/inspect"
-	"github.com/nadra-dev/nadra/internal/kube"
 	"github.com/nadra-dev/nadra/internal/probe"
 )
 
 // Input is what a snapshot is built from.
 type Input struct {
 	inspect.Input
-	parents kube.Parents
+	parents inspect.Parents
 	// Nodes are the observations of nodes, by node name.
 	Nodes map[string]nodeObservation
 	// Known are networks, namespace/name, to record even if no pod uses them.

@@ -15,7 +15,7 @@ import (
 	"k8s.io/kubectl/pkg/util/podutils"
 
 	"github.com/nadra-dev/nadra/internal/desk/canary"
-	"github.com/nadra-dev/nadra/internal/kube"
+	"github.com/nadra-dev/nadra/internal/desk/inspect"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
@@ -75,7 +75,7 @@ func nodeOf(n *corev1.Node, domainLabel string) Node {
 
 // pods returns the running pods with networks, sorted.
 func (o *Objects) pods() []Pod {
-	var parents kube.Parents
+	var parents inspect.Parents
 	for i := range o.ReplicaSets {
 		parents.Add("ReplicaSet", &o.ReplicaSets[i])
 	}
@@ -111,7 +111,7 @@ func hasNetworks(p *corev1.Pod) bool {
 	return attachment.NamesNetworks(p) || p.Annotations[attachment.DefaultNetworkAnnotation] != ""
 }
 
-func podOf(p *corev1.Pod, parents kube.Parents) Pod {
+func podOf(p *corev1.Pod, parents inspect.Parents) Pod {
 	_, static := p.Annotations[corev1.MirrorPodAnnotationKey]
 	out := Pod{
 		Namespace: p.Namespace, Name: p.Name, UID: p.UID, Node: p.Spec.NodeName, Static: static,

@@ -159,7 +159,7 @@ func (p *planner) assignNamespaces(movers []Node) {
 // namespaces that a person labelled for Multus, and those that a workload holds back.
 func (p *planner) moving() []string {
 	var out []string
-	for _, ns := range p.namespaces() {
+	for _, ns := range p.Namespaces() {
 		if p.owner(ns) != v1alpha1.OwnerNadra && p.Owners[ns] != v1alpha1.OwnerMultus && !p.hasStaying(ns) {
 			out = append(out, ns)
 		}

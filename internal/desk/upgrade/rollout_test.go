@@ -93,13 +93,13 @@ func TestRollouts(t *testing.T) {
 	f.Controllers = append(f.Controllers, Controller{Workload: Workload{"DaemonSet", "a", "held"}, Held: "its update strategy is OnDelete"},
 		Controller{Workload: Workload{"Deployment", "a", "ours"}}, Controller{Workload: Workload{"Deployment", "a", "stays"}})
 	stays := []Workload{{"Deployment", "a", "stays"}}
-	want := NamespaceShare{Name: "a", Restarts: []WorkloadPods{{Workload{"Deployment", "a", "web"}, 2}}, Later: []WorkloadPods{
+	want := namespaceShare{Name: "a", Restarts: []WorkloadPods{{Workload{"Deployment", "a", "web"}, 2}}, Later: []WorkloadPods{
 		{Workload{"DaemonSet", "a", "held"}, 1}, {Workload{"Job", "a", "job"}, 1}, {Workload{"Pod", "a", "bare"}, 1},
 	}}
 	if diff := cmp.Diff(want, f.Rollouts("a", ToNadra, stays)); diff != "" {
 		t.Error(diff)
 	}
-	back := NamespaceShare{Name: "a", Restarts: []WorkloadPods{{Workload{"Deployment", "a", "ours"}, 1}}}
+	back := namespaceShare{Name: "a", Restarts: []WorkloadPods{{Workload{"Deployment", "a", "ours"}, 1}}}
 	if diff := cmp.Diff(back, f.Rollouts("a", ToMultus, stays)); diff != "" {
 		t.Error(diff)
 	}

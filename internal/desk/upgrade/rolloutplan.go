@@ -14,11 +14,11 @@ import (
 // planRollouts cuts a cluster in which Multus stays on all nodes into waves of namespaces. The first wave has one
 // namespace, each other up to MaxUnavailable, those with few pods first.
 func (p *planner) planRollouts(out *Plan) {
-	var shares []NamespaceShare
+	var shares []namespaceShare
 	for _, ns := range p.rolling(out.staying()) {
 		shares = append(shares, p.Rollouts(ns, ToNadra, out.staying()))
 	}
-	slices.SortStableFunc(shares, func(a, b NamespaceShare) int {
+	slices.SortStableFunc(shares, func(a, b namespaceShare) int {
 		return cmp.Or(cmp.Compare(p.rank(a.Name), p.rank(b.Name)), cmp.Compare(a.pods(), b.pods()), strings.Compare(a.Name, b.Name))
 	})
 	for _, s := range shares {
@@ -35,7 +35,7 @@ func (p *planner) planRollouts(out *Plan) {
 }
 
 // pods counts the pods that a rollout restarts.
-func (s NamespaceShare) pods() int { return total(s.Restarts) }
+func (s namespaceShare) pods() int { return total(s.Restarts) }
 
 func total(all []WorkloadPods) int {
 	n := 0
@@ -45,7 +45,7 @@ func total(all []WorkloadPods) int {
 	return n
 }
 
-func rolloutSummary(out *Plan, shares []NamespaceShare) Summary {
+func rolloutSummary(out *Plan, shares []namespaceShare) Summary {
 	s := Summary{Waves: len(out.Waves), Namespaces: len(shares), Rollouts: &RolloutSummary{}}
 	for _, share := range shares {
 		s.Rollouts.Workloads += len(share.Restarts)
@@ -61,7 +61,7 @@ func rolloutSummary(out *Plan, shares []NamespaceShare) Summary {
 // those that a workload holds back.
 func (p *planner) rolling(stays []Workload) []string {
 	var out []string
-	for _, ns := range p.namespaces() {
+	for _, ns := range p.Namespaces() {
 		if p.Owners[ns] == v1alpha1.OwnerMultus || slices.Contains(p.Exclude, ns) || p.heldBack(ns).Kind != "" {
 			continue
 		}
@@ -83,7 +83,7 @@ func (p *planner) heldBack(namespace string) Workload {
 }
 
 // rolloutProblems returns the problems of the waves.
-func (p *planner) rolloutProblems(shares []NamespaceShare) []translate.Finding {
+func (p *planner) rolloutProblems(shares []namespaceShare) []translate.Finding {
 	out := p.readiness()
 	if !p.Installed {
 		out = append(out, notInstalled("beside-multus"))
@@ -104,7 +104,7 @@ func (p *planner) rolloutProblems(shares []NamespaceShare) []translate.Finding {
 // leftNamespaces explains which namespaces and workloads stay with Multus.
 func (p *planner) leftNamespaces() []translate.Finding {
 	var out []translate.Finding
-	for _, ns := range p.namespaces() {
+	for _, ns := range p.Namespaces() {
 		held := p.heldBack(ns)
 		switch {
 		case p.Owners[ns] == v1alpha1.OwnerMultus:
@@ -127,7 +127,7 @@ func (p *planner) leftNamespaces() []translate.Finding {
 }
 
 // ofRollout checks what a rollout restarts, and what it does not.
-func (p *planner) ofRollout(s NamespaceShare) []translate.Finding {
+func (p *planner) ofRollout(s namespaceShare) []translate.Finding {
 	var out []translate.Finding
 	for _, w := range s.Later {
 		if c := p.controller(w.Workload); c != nil {
@@ -151,7 +151,7 @@ func (p *planner) ofRollout(s NamespaceShare) []translate.Finding {
 }
 
 // ofBudget compares a budget with the rollouts of its pods' workloads.
-func (p *planner) ofBudget(b Budget, s NamespaceShare) []translate.Finding {
+func (p *planner) ofBudget(b Budget, s namespaceShare) []translate.Finding {
 	object := ref("PodDisruptionBudget", b.Namespace, b.Name)
 	for _, w := range s.Restarts {
 		c := p.controller(w.Workload)
@@ -184,7 +184,7 @@ func checkRollouts(plan *Plan, f Facts) []translate.Finding {
 		return []translate.Finding{problem(codeOtherMode, blocker, noObject, what, "Plan again: kubectl nadra upgrade plan.")}
 	}
 	p := planner{Facts: f}
-	var shares []NamespaceShare
+	var shares []namespaceShare
 	for _, w := range plan.Waves {
 		for _, ns := range w.Namespaces {
 			shares = append(shares, f.Rollouts(ns, ToNadra, plan.staying()))
@@ -194,7 +194,7 @@ func checkRollouts(plan *Plan, f Facts) []translate.Finding {
 }
 
 // contradicted returns the namespaces of a plan that must not move any more.
-func (p *planner) contradicted(shares []NamespaceShare) []translate.Finding {
+func (p *planner) contradicted(shares []namespaceShare) []translate.Finding {
 	var out []translate.Finding
 	for _, s := range shares {
 		if held := p.heldBack(s.Name); held.Kind != "" {
