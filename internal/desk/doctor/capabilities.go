@@ -145,10 +145,7 @@ type Nadra struct {
 
 // Flag returns the value of a flag, or otherwise if the flag is not set.
 func (n *Nadra) Flag(name, otherwise string) string {
-	if n == nil {
-		return otherwise
-	}
-	return installation.Flag(n.Args, name, otherwise)
+	return (&Capabilities{Nadra: n}).Installation().Driver.Flag(name, otherwise)
 }
 
 // Controller is an installation of nadra's controller.

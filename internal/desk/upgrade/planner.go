@@ -160,16 +160,11 @@ func (p *planner) assignNamespaces(movers []Node) {
 func (p *planner) moving() []string {
 	var out []string
 	for _, ns := range p.Namespaces() {
-		if p.owner(ns) != v1alpha1.OwnerNadra && p.Owners[ns] != v1alpha1.OwnerMultus && !p.hasStaying(ns) {
+		if p.owner(ns) != v1alpha1.OwnerNadra && p.Owners[ns] != v1alpha1.OwnerMultus && p.heldBack(ns).Kind == "" {
 			out = append(out, ns)
 		}
 	}
 	return out
-}
-
-// hasStaying reports whether a workload holds its namespace back.
-func (p *planner) hasStaying(namespace string) bool {
-	return slices.ContainsFunc(p.Stays, func(s Stay) bool { return s.Workload.Namespace == namespace && !s.Pinned })
 }
 
 func (p *planner) summary(out *Plan) Summary {

@@ -243,3 +243,20 @@ func with(f Facts, change func(*Facts)) Facts {
 	change(&f)
 	return f
 }
+
+// TestUnservedHoldsNodesPlanBack checks that a workload of a pool that nothing serves holds its namespace back where nodes
+// move: beside Multus, the webhook leaves its pods to Multus.
+func TestUnservedHoldsNodesPlanBack(t *testing.T) {
+	f := Facts{
+		Nodes: []Node{{Name: "n1", Ready: true, Linux: true}, {Name: "n2", Ready: true, Linux: true}}, DefaultOwner: "multus",
+		Pods:  []Pod{{Namespace: "a", Name: "x", Node: "n1"}, {Namespace: "b", Name: "x", Node: "n1"}},
+		Stays: []Stay{{Workload: Workload{"Deployment", "b", "x"}, Unserved: true}},
+	}
+	var moving []string
+	for _, w := range NewPlan(f, Options{}).Waves {
+		moving = append(moving, w.Namespaces...)
+	}
+	if !slices.Equal(moving, []string{"a"}) {
+		t.Errorf("namespaces %v, want a alone", moving)
+	}
+}

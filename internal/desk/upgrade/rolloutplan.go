@@ -72,10 +72,11 @@ func (p *planner) rolling(stays []Workload) []string {
 	return out
 }
 
-// heldBack returns the workload that holds a namespace back, one that the webhook would refuse there; without a kind if there is none.
+// heldBack returns the workload that holds its namespace back, without a kind if there is none. Beside Multus, the webhook
+// would refuse its pods in a namespace that has moved.
 func (p *planner) heldBack(namespace string) Workload {
 	for _, s := range p.Stays {
-		if s.Workload.Namespace == namespace && !s.Pinned && !s.Unserved {
+		if s.Workload.Namespace == namespace && !s.Pinned && !(s.Unserved && p.BesideMultus) {
 			return s.Workload
 		}
 	}
