@@ -101,7 +101,8 @@ func (m *migration) byHand(pod *corev1.Pod) bool {
 		}
 		var t resourceapi.ResourceClaimTemplate
 		key := client.ObjectKey{Namespace: pod.Namespace, Name: *c.ResourceClaimTemplateName}
-		if m.objects.Get(context.Background(), key, &t) == nil && len(attachment.RequestsOfClaim(t.Spec.Spec, pod.Namespace, nil).Names) > 0 {
+		if m.objects.Get(context.Background(), key, &t) == nil &&
+			len(attachment.RequestsOfClaim(t.Spec.Spec, pod.Namespace, nil).Names) > 0 {
 			return true
 		}
 	}

@@ -34,7 +34,8 @@ func KeepOff(spec *corev1.PodSpec) (changed bool, err error) {
 // KeepsOff reports whether an affinity keeps pods off nadra's nodes, and not off all nodes.
 func KeepsOff(affinity *corev1.Affinity) bool {
 	pod := &corev1.Pod{Spec: corev1.PodSpec{Affinity: affinity}}
-	return len(require(pod, ownedBy(corev1.NodeSelectorOpNotIn))) == 0 && slices.ContainsFunc(requiredAffinity(pod).NodeSelectorTerms, mayMatch)
+	return len(require(pod, ownedBy(corev1.NodeSelectorOpNotIn))) == 0 &&
+		slices.ContainsFunc(requiredAffinity(pod).NodeSelectorTerms, mayMatch)
 }
 
 // mayMatch reports whether a term has requirements. One without matches no node.
@@ -73,7 +74,8 @@ func require(pod *corev1.Pod, requirement corev1.NodeSelectorRequirement) []tran
 func termEdits(at translate.Path, t corev1.NodeSelectorTerm, requirement corev1.NodeSelectorRequirement) []translate.Edit {
 	has := func(r corev1.NodeSelectorRequirement) bool {
 		return r.Key == requirement.Key && r.Operator == requirement.Operator &&
-			(slices.Equal(r.Values, requirement.Values) || r.Operator == corev1.NodeSelectorOpNotIn && slices.Contains(r.Values, v1alpha1.OwnerNadra))
+			(slices.Equal(r.Values, requirement.Values) ||
+				r.Operator == corev1.NodeSelectorOpNotIn && slices.Contains(r.Values, v1alpha1.OwnerNadra))
 	}
 	if !mayMatch(t) || slices.ContainsFunc(t.MatchExpressions, has) {
 		return nil

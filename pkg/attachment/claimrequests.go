@@ -146,7 +146,8 @@ func OptionsOf(r resourceapi.DeviceRequest) (out []Option) {
 		return max(n, 1)
 	}
 	if e := r.Exactly; e != nil {
-		out = append(out, Option{r.Name, e.DeviceClassName, -1, ptr.Deref(e.AdminAccess, false), e.Selectors, count(e.AllocationMode, e.Count), false})
+		out = append(out,
+			Option{r.Name, e.DeviceClassName, -1, ptr.Deref(e.AdminAccess, false), e.Selectors, count(e.AllocationMode, e.Count), false})
 	}
 	for i, s := range r.FirstAvailable {
 		out = append(out, Option{r.Name + "/" + s.Name, s.DeviceClassName, i, false, s.Selectors, count(s.AllocationMode, s.Count), false})
@@ -204,9 +205,10 @@ func (reader requestReader) isOurs(o Option) bool {
 	if class := reader.class(o.Class); class != nil {
 		selectors = slices.Concat(selectors, class.Spec.Selectors)
 	}
-	return IsOwnClass(o.Class) || len(reader.ofClass(o.Class)) > 0 || slices.ContainsFunc(selectors, func(s resourceapi.DeviceSelector) bool {
-		return s.CEL != nil && ofDriver.MatchString(s.CEL.Expression)
-	})
+	return IsOwnClass(o.Class) || len(reader.ofClass(o.Class)) > 0 ||
+		slices.ContainsFunc(selectors, func(s resourceapi.DeviceSelector) bool {
+			return s.CEL != nil && ofDriver.MatchString(s.CEL.Expression)
+		})
 }
 
 // ofDriver matches an expression of CEL that has the driver's name as a string.

@@ -101,7 +101,8 @@ func (r *collector) doctor(ctx context.Context) error {
 		}
 		r.out.addGap(what, g.Reason, g.Remedy)
 	}
-	return r.out.AddValue("doctor/capabilities.json", "facts about the cluster: kubectl nadra doctor --from judges them", "Capabilities", caps)
+	return r.out.AddValue("doctor/capabilities.json",
+		"facts about the cluster: kubectl nadra doctor --from judges them", "Capabilities", caps)
 }
 
 // attachments adds pods, claims and networks, and the state of the attachments.
@@ -167,7 +168,9 @@ func (r *collector) where() string {
 
 // hasNetworks reports whether a pod asks for networks by annotation.
 func hasNetworks(p *corev1.Pod) bool {
-	return slices.ContainsFunc([]string{attachment.NetworksAnnotation, attachment.OwnNetworksAnnotation, attachment.DefaultNetworkAnnotation}, func(key string) bool {
+	return slices.ContainsFunc([]string{
+		attachment.NetworksAnnotation, attachment.OwnNetworksAnnotation, attachment.DefaultNetworkAnnotation,
+	}, func(key string) bool {
 		_, found := p.Annotations[key]
 		return found
 	})
@@ -206,7 +209,8 @@ func named(namespace string) string {
 // upgrade adds the plan and the state of an upgrade, if there is one.
 func (r *collector) upgrade(ctx context.Context) error {
 	plan, state, paused, err := upgrade.Store{Kube: r.Kube, Namespace: r.StateNamespace}.Load(ctx)
-	if errors.Is(err, upgrade.ErrNone) || r.failed("the upgrade's state", err, "the right to get configmaps in namespace "+r.StateNamespace) {
+	if errors.Is(err, upgrade.ErrNone) ||
+		r.failed("the upgrade's state", err, "the right to get configmaps in namespace "+r.StateNamespace) {
 		return nil
 	}
 	return r.out.AddValue("upgrade.json", "plan and state of the upgrade", "Upgrade", map[string]any{

@@ -75,7 +75,8 @@ func (x *index) wishOf(pod *corev1.Pod) wish {
 		if i < v1alpha1.MaxPodClaims {
 			w.wants = append(w.wants, wants...)
 		} else if slices.ContainsFunc(wants, want.shown) {
-			w.invalid = v1alpha1.CheckSize("spec.resourceClaims", len(pod.Spec.ResourceClaims), v1alpha1.MaxPodClaims, "entries", "remove some of them")
+			w.invalid = v1alpha1.CheckSize("spec.resourceClaims", len(pod.Spec.ResourceClaims),
+				v1alpha1.MaxPodClaims, "entries", "remove some of them")
 			break
 		}
 	}

@@ -39,7 +39,8 @@ func (x *index) wantsOfEntry(pod *corev1.Pod, entry *corev1.PodResourceClaim, cl
 
 // claimOf returns the claim of an entry. unlinked reports that the claim was created for
 // the pod, but the pod's status does not name it.
-func (x *index) claimOf(pod *corev1.Pod, entry *corev1.PodResourceClaim, claims map[string]string) (claim *resourceapi.ResourceClaim, unlinked bool) {
+func (x *index) claimOf(pod *corev1.Pod, entry *corev1.PodResourceClaim,
+	claims map[string]string) (claim *resourceapi.ResourceClaim, unlinked bool) {
 	if name := entry.ResourceClaimName; name != nil {
 		return x.claims[pod.Namespace+"/"+*name], false
 	}
@@ -80,7 +81,8 @@ func (x *index) wantsOfClaim(claim *resourceapi.ResourceClaim) []want {
 // alternatives for nadra's devices that the scheduler tries first.
 func (x *index) optionsOf(claim *resourceapi.ResourceClaim) (out []attachment.Option) {
 	if claim.Status.Allocation == nil {
-		return attachment.RequestsOfClaim(claim.Spec, claim.Namespace, func(name string) *resourceapi.DeviceClass { return x.classes[name] }).Ours
+		return attachment.RequestsOfClaim(claim.Spec, claim.Namespace,
+			func(name string) *resourceapi.DeviceClass { return x.classes[name] }).Ours
 	}
 	for _, r := range claim.Spec.Devices.Requests {
 		out = append(out, attachment.OptionsOf(r)...)

@@ -57,7 +57,8 @@ func (p *Pod) addUnreported(r inspect.Attachment) {
 		p.Interfaces = append(p.Interfaces, n)
 	case inspect.Unclaimed, inspect.Removed, inspect.Ended, inspect.Gone:
 	default:
-		p.Lacking = append(p.Lacking, Lack{Network: network, Interface: r.Interface, State: string(r.State), Reason: cmp.Or(r.Message, r.Reason)})
+		p.Lacking = append(p.Lacking,
+			Lack{Network: network, Interface: r.Interface, State: string(r.State), Reason: cmp.Or(r.Message, r.Reason)})
 	}
 }
 
@@ -183,7 +184,8 @@ func (in *Input) devicesOf(pod *corev1.Pod) []Device {
 		}
 	}
 	slices.SortFunc(out, func(a, b Device) int {
-		return cmp.Or(cmp.Compare(a.Claim, b.Claim), cmp.Compare(a.Request, b.Request), cmp.Compare(a.Interface, b.Interface), cmp.Compare(a.Device, b.Device))
+		return cmp.Or(cmp.Compare(a.Claim, b.Claim), cmp.Compare(a.Request, b.Request),
+			cmp.Compare(a.Interface, b.Interface), cmp.Compare(a.Device, b.Device))
 	})
 	return out
 }
@@ -202,7 +204,8 @@ func deviceOf(claim *resourceapi.ResourceClaim, d resourceapi.AllocatedDeviceSta
 		return out
 	}
 	for _, r := range claim.Status.Allocation.Devices.Results {
-		if r.Driver == d.Driver && r.Pool == d.Pool && r.Device == d.Device && string(ptr.Deref(r.ShareID, "")) == ptr.Deref(d.ShareID, "") {
+		if r.Driver == d.Driver && r.Pool == d.Pool && r.Device == d.Device &&
+			string(ptr.Deref(r.ShareID, "")) == ptr.Deref(d.ShareID, "") {
 			out.Request = r.Request
 		}
 	}

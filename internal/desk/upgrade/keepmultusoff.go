@@ -87,6 +87,7 @@ func (r *run) multusPodsOn(ctx context.Context, node string) ([]corev1.Pod, erro
 	}
 	return slices.DeleteFunc(pods, func(p corev1.Pod) bool {
 		owner := metav1.GetControllerOf(&p)
-		return owner == nil || owner.Kind != "DaemonSet" || !slices.Contains(r.plan.Multus, MultusRef{Namespace: p.Namespace, DaemonSet: owner.Name})
+		return owner == nil || owner.Kind != "DaemonSet" ||
+			!slices.Contains(r.plan.Multus, MultusRef{Namespace: p.Namespace, DaemonSet: owner.Name})
 	}), nil
 }

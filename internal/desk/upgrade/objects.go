@@ -120,12 +120,14 @@ func podOf(p *corev1.Pod, parents inspect.Parents) Pod {
 		Started:     p.CreationTimestamp.Time,
 		Ready:       podutils.IsPodReady(p) && p.DeletionTimestamp == nil,
 
-		Disposable: p.DeletionTimestamp != nil || p.Labels[canary.NameLabel] == canary.Name && p.Labels[canary.ManagerLabel] == canary.ManagerName,
+		Disposable: p.DeletionTimestamp != nil ||
+			p.Labels[canary.NameLabel] == canary.Name && p.Labels[canary.ManagerLabel] == canary.ManagerName,
 	}
 	if owner := parents.WorkloadOf(p); owner != nil {
 		out.Workload = Workload{Kind: owner.Kind, Namespace: p.Namespace, Name: owner.Name}
 		out.Tolerates = slices.ContainsFunc(p.Spec.Tolerations, func(t corev1.Toleration) bool {
-			return (t.Key == moving.Key && t.Value == "" || t.Key == "" && t.Operator == corev1.TolerationOpExists) && (t.Effect == "" || t.Effect == moving.Effect)
+			return (t.Key == moving.Key && t.Value == "" || t.Key == "" && t.Operator == corev1.TolerationOpExists) &&
+				(t.Effect == "" || t.Effect == moving.Effect)
 		})
 	}
 	return out

@@ -90,7 +90,8 @@ func (p *planner) rolloutProblems(shares []namespaceShare) []translate.Finding {
 		out = append(out, notInstalled("beside-multus"))
 	}
 	if len(shares) == 0 {
-		out = append(out, problem(codeNothing, blocker, noObject, "no namespace is left to move", "Nothing needs to be done, unless --exclude leaves out too many namespaces."))
+		out = append(out, problem(codeNothing, blocker, noObject, "no namespace is left to move",
+			"Nothing needs to be done, unless --exclude leaves out too many namespaces."))
 	}
 	for _, b := range p.Blind {
 		out = append(out, problem(codeBlind, warning, b.Object, b.Message, b.Fix))
@@ -109,9 +110,11 @@ func (p *planner) leftNamespaces() []translate.Finding {
 		held := p.heldBack(ns)
 		switch {
 		case p.Owners[ns] == v1alpha1.OwnerMultus:
-			out = append(out, problem(codePinned, info, ref("Namespace", "", ns), "its label leaves it to Multus", "To move it, remove the label nadra.dev/owner, and plan again."))
+			out = append(out, problem(codePinned, info, ref("Namespace", "", ns), "its label leaves it to Multus",
+				"To move it, remove the label nadra.dev/owner, and plan again."))
 		case slices.Contains(p.Exclude, ns):
-			out = append(out, problem(codePinned, info, ref("Namespace", "", ns), "it stays with Multus: it is excluded", "To move it, plan again."))
+			out = append(out,
+				problem(codePinned, info, ref("Namespace", "", ns), "it stays with Multus: it is excluded", "To move it, plan again."))
 		case held.Kind != "":
 			out = append(out, problem(
 				codeStays, warning, held.ref(), "it stays with Multus, and its whole namespace with it, because the webhook would refuse its pods there",
@@ -121,7 +124,8 @@ func (p *planner) leftNamespaces() []translate.Finding {
 	}
 	for _, pod := range p.Pods {
 		if pod.Static {
-			out = append(out, problem(codeStatic, info, ref("Pod", pod.Namespace, pod.Name), "it is a static pod, whose networks Multus attaches in any namespace", "Nothing needs to be done."))
+			out = append(out, problem(codeStatic, info, ref("Pod", pod.Namespace, pod.Name),
+				"it is a static pod, whose networks Multus attaches in any namespace", "Nothing needs to be done."))
 		}
 	}
 	return out
@@ -139,7 +143,8 @@ func (p *planner) ofRollout(s namespaceShare) []translate.Finding {
 			continue
 		}
 		out = append(out, problem(
-			codeLater, info, w.Workload.ref(), "nothing restarts its "+words.Count(w.Pods, "pod")+": nadra serves it from its next start on",
+			codeLater, info, w.Workload.ref(), "nothing restarts its "+
+				words.Count(w.Pods, "pod")+": nadra serves it from its next start on",
 			"Nothing needs to be done, unless its networks are to be nadra's now: then recreate it.",
 		))
 	}
@@ -161,12 +166,14 @@ func (p *planner) ofBudget(b Budget, s namespaceShare) []translate.Finding {
 		case c == nil || !protects:
 		case b.Allowed == 0 && b.Healthy < b.Expected:
 			return []translate.Finding{problem(
-				codeWaitsBudget, warning, object, fmt.Sprintf("%d of %d required pods are healthy before the rollout of %s", b.Healthy, b.Expected, w.Workload),
+				codeWaitsBudget, warning, object, fmt.Sprintf("%d of %d required pods are healthy before the rollout of %s",
+					b.Healthy, b.Expected, w.Workload),
 				"Repair its workload first.",
 			)}
 		case c.Down > b.Allowed:
 			return []translate.Finding{problem(
-				codeRolloutPDB, warning, object, fmt.Sprintf("the rollout of %s takes down up to %s at once, and the budget allows %d", w.Workload, words.Count(int(c.Down), "pod"), b.Allowed),
+				codeRolloutPDB, warning, object, fmt.Sprintf("the rollout of %s takes down up to %s at once, and the budget allows %d",
+					w.Workload, words.Count(int(c.Down), "pod"), b.Allowed),
 				"Lower maxUnavailable of the workload's update strategy if the budget must hold.",
 			)}
 		}
