@@ -39,8 +39,9 @@ func (x *index) wantsOfEntry(pod *corev1.Pod, entry *corev1.PodResourceClaim, cl
 
 // claimOf returns the claim of an entry. unlinked reports that the claim was created for
 // the pod, but the pod's status does not name it.
-func (x *index) claimOf(pod *corev1.Pod, entry *corev1.PodResourceClaim,
-	claims map[string]string) (claim *resourceapi.ResourceClaim, unlinked bool) {
+func (x *index) claimOf(
+	pod *corev1.Pod, entry *corev1.PodResourceClaim, claims map[string]string,
+) (claim *resourceapi.ResourceClaim, unlinked bool) {
 	if name := entry.ResourceClaimName; name != nil {
 		return x.claims[pod.Namespace+"/"+*name], false
 	}

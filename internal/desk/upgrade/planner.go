@@ -28,8 +28,9 @@ type Options struct {
 // the problems of the plan.
 func NewPlan(f Facts, o Options) *Plan {
 	p := planner{Facts: f, Options: o}
-	out := &Plan{APIVersion: APIVersion, Kind: PlanKind, Source: f.Source, BesideMultus: f.BesideMultus,
-		Multus: []MultusRef{}, Waves: []Wave{}}
+	out := &Plan{
+		APIVersion: APIVersion, Kind: PlanKind, Source: f.Source, BesideMultus: f.BesideMultus, Multus: []MultusRef{}, Waves: []Wave{},
+	}
 	for _, m := range f.Multus {
 		out.Multus = append(out.Multus, m.MultusRef)
 	}

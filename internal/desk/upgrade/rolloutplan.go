@@ -76,7 +76,7 @@ func (p *planner) rolling(stays []Workload) []string {
 // would refuse its pods in a namespace that has moved.
 func (p *planner) heldBack(namespace string) Workload {
 	for _, s := range p.Stays {
-		if s.Workload.Namespace == namespace && !s.Pinned && !(s.Unserved && p.BesideMultus) {
+		if s.Workload.Namespace == namespace && !s.Pinned && (!s.Unserved || !p.BesideMultus) {
 			return s.Workload
 		}
 	}
