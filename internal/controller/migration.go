@@ -17,9 +17,7 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/installation"
 	"github.com/nadra-dev/nadra/internal/metrics"
-	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
-	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
 // migration counts the pods that name networks by annotation, by what attaches them, as
@@ -103,7 +101,8 @@ func (m *migration) byHand(pod *corev1.Pod) bool {
 		}
 		var t resourceapi.ResourceClaimTemplate
 		key := client.ObjectKey{Namespace: pod.Namespace, Name: *c.ResourceClaimTemplateName}
-		if m.objects.Get(context.Background(), key, &t) == nil && forNetworks(t.Spec.Spec) {
+		if m.objects.Get(context.Background(), key, &t) == nil &&
+			len(attachment.RequestsOfClaim(t.Spec.Spec, pod.Namespace, nil).Names) > 0 {
 			return true
 		}
 	}
@@ -121,14 +120,6 @@ func (m *migration) ofPool(pod *corev1.Pod) bool {
 		var nads nadv1.NetworkAttachmentDefinitionList
 		inPool := client.MatchingFields{byClass: poolClassName(r.ResourceName)}
 		return m.objects.List(context.Background(), &nads, inPool, client.Limit(1)) == nil && len(nads.Items) > 0
-	})
-}
-
-// forNetworks reports whether a claim requests devices of nadra's classes.
-func forNetworks(spec resourceapi.ResourceClaimSpec) bool {
-	return slices.ContainsFunc(translate.ClassesIn(spec), func(class string) bool {
-		_, one := attachment.ClassNetwork(class)
-		return one || class == v1alpha1.DriverName
 	})
 }
 

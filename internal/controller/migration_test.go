@@ -123,7 +123,11 @@ func TestWhoAttaches(t *testing.T) {
 	pool := &nadv1.NetworkAttachmentDefinition{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "a", Name: "vf", Annotations: map[string]string{"k8s.v1.cni.cncf.io/resourceName": "example.com/vf"},
 	}}
-	m, _ := counted(t, template("mine", "blue.a.nad.nadra.dev"), template("any", "net.nadra.dev"), template("gpu", "gpu.example.com"), pool)
+	named := template("named", "net.nadra.dev")
+	config := resourceapi.OpaqueDeviceConfiguration{Driver: "net.nadra.dev"}
+	config.Parameters.Raw = []byte(`{"apiVersion": "nadra.dev/v1alpha1", "kind": "AttachmentConfig", "network": {"name": "blue"}}`)
+	named.Spec.Spec.Devices.Config = []resourceapi.DeviceClaimConfiguration{{DeviceConfiguration: resourceapi.DeviceConfiguration{Opaque: &config}}}
+	m, _ := counted(t, template("mine", "blue.a.nad.nadra.dev"), named, template("any", "net.nadra.dev"), template("gpu", "gpu.example.com"), pool)
 	for name, tt := range map[string]struct {
 		pod  *corev1.Pod
 		want attachment.Attacher
@@ -135,7 +139,8 @@ func TestWhoAttaches(t *testing.T) {
 		"an extended resource of no NAD":                     {asking("p", withNet1, extended("nvidia.com/gpu")), attachment.OfMultus},
 		"an extended resource, not attached":                 {asking("p", onlyDefault, extended("nvidia.com/gpu")), attachment.OfNobody},
 		"a claim by hand":                                    {asking("p", withNet1, claims("mine")), attachment.OfNadra},
-		"a claim by hand of any network":                     {asking("p", withNet1, claims("gpu"), claims("any")), attachment.OfNadra},
+		"a claim by hand that names the network":             {asking("p", withNet1, claims("gpu"), claims("named")), attachment.OfNadra},
+		"a claim by hand of a device alone":                  {asking("p", withNet1, claims("any")), attachment.OfMultus},
 		"attached by Multus":                                 {asking("p", withNet1), attachment.OfMultus},
 		"attached by Multus, with a GPU":                     {asking("p", withNet1, claims("gpu"), claims("unknown")), attachment.OfMultus},
 		"attached by nadra without a claim":                  {asking("p", withNet1, statusByDriver), attachment.OfNadra},

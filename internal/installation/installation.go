@@ -40,30 +40,25 @@ type Program struct {
 // String returns namespace/name.
 func (p *Program) String() string { return p.Namespace + "/" + p.Name }
 
-// flag returns the value of a flag, or otherwise if the program is missing or does not have the flag.
-func (p *Program) flag(name, otherwise string) string {
+// Flag returns the value of a flag, or otherwise if the program is missing or does not have the flag. If the flag is there
+// twice, the last one counts, as it does for the program.
+func (p *Program) Flag(name, otherwise string) string {
 	if p == nil {
 		return otherwise
 	}
-	return Flag(p.Args, name, otherwise)
-}
-
-// on reports whether a flag without a value, or with a true one, is set.
-func (p *Program) on(name string) bool {
-	value := p.flag(name, "false")
-	on, err := strconv.ParseBool(value)
-	return value == "" || err == nil && on
-}
-
-// Flag returns the value of a flag in the arguments of a program, or otherwise without the flag. If a flag is
-// there twice, the last one counts, as it does for the program.
-func Flag(args []string, name, otherwise string) string {
-	for _, arg := range slices.Backward(args) {
+	for _, arg := range slices.Backward(p.Args) {
 		if flag, value, _ := strings.Cut(strings.TrimLeft(arg, "-"), "="); flag == name && strings.HasPrefix(arg, "-") {
 			return value
 		}
 	}
 	return otherwise
+}
+
+// on reports whether a flag without a value, or with a true one, is set.
+func (p *Program) on(name string) bool {
+	value := p.Flag(name, "false")
+	on, err := strconv.ParseBool(value)
+	return value == "" || err == nil && on
 }
 
 // containerArgs returns the arguments of a container, and false if the pod does not
@@ -138,16 +133,16 @@ func (s Settings) Contradiction() bool {
 }
 
 // Labelled reports whether the driver serves labelled nodes only.
-func (s Settings) Labelled() bool { return s.Driver.flag("owned-nodes", "") == "labelled" }
+func (s Settings) Labelled() bool { return s.Driver.Flag("owned-nodes", "") == "labelled" }
 
 // DefaultOwner returns the owner of pods that no label assigns to an owner.
 func (s Settings) DefaultOwner() string {
-	return cmp.Or(s.Controller.flag("default-owner", ""), v1alpha1.OwnerMultus)
+	return cmp.Or(s.Controller.Flag("default-owner", ""), v1alpha1.OwnerMultus)
 }
 
 // Pools reports whether nadra serves resource pools: beside Multus only if the controller's flags say so.
 func (s Settings) Pools() bool {
-	if value := s.Controller.flag("pools", "unset"); value != "unset" {
+	if value := s.Controller.Flag("pools", "unset"); value != "unset" {
 		return s.Controller.on("pools")
 	}
 	return !s.BesideMultus()

@@ -112,7 +112,6 @@ func (p *poolIndex) read(ctx context.Context) <-chan struct{} {
 
 // list returns the drivers by the pools of which they publish devices.
 func (p *poolIndex) list(ctx context.Context) (map[string][]string, error) {
-	seen := map[[2]string]bool{}
 	out := map[string][]string{}
 	next := ""
 	for {
@@ -121,15 +120,7 @@ func (p *poolIndex) list(ctx context.Context) (map[string][]string, error) {
 			return nil, reason.Errorf(reason.ObjectNotRead, "listing ResourceSlices: %w", err)
 		}
 		for i := range page.Items {
-			spec := &page.Items[i].Spec
-			for _, d := range spec.Devices {
-				pool := d.Attributes[attachment.AttributeResourceName].StringValue
-				if pool == nil || seen[[2]string{*pool, spec.Driver}] {
-					continue
-				}
-				seen[[2]string{*pool, spec.Driver}] = true
-				out[*pool] = append(out[*pool], spec.Driver)
-			}
+			attachment.AddPools(out, &page.Items[i])
 		}
 		if next = page.Continue; next == "" {
 			return out, nil

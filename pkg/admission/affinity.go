@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"encoding/json"
 	"slices"
 	"strconv"
 
@@ -15,11 +16,35 @@ func ownedBy(operator corev1.NodeSelectorOperator) corev1.NodeSelectorRequiremen
 	return corev1.NodeSelectorRequirement{Key: v1alpha1.OwnerLabel, Operator: operator, Values: []string{v1alpha1.OwnerNadra}}
 }
 
+// KeepOff changes the affinity of pods so that it keeps them off nadra's nodes, and reports whether it did.
+func KeepOff(spec *corev1.PodSpec) (changed bool, err error) {
+	pod := &corev1.Pod{Spec: corev1.PodSpec{Affinity: spec.Affinity}}
+	edits := require(pod, ownedBy(corev1.NodeSelectorOpNotIn))
+	text, err := json.Marshal(pod)
+	if err == nil {
+		text, err = patched(text, edits)
+	}
+	if pod = new(corev1.Pod); err == nil {
+		err = json.Unmarshal(text, pod)
+	}
+	spec.Affinity = pod.Spec.Affinity
+	return len(edits) > 0, err
+}
+
+// KeepsOff reports whether an affinity keeps pods off nadra's nodes, and not off all nodes.
+func KeepsOff(affinity *corev1.Affinity) bool {
+	pod := &corev1.Pod{Spec: corev1.PodSpec{Affinity: affinity}}
+	return len(require(pod, ownedBy(corev1.NodeSelectorOpNotIn))) == 0 &&
+		slices.ContainsFunc(requiredAffinity(pod).NodeSelectorTerms, mayMatch)
+}
+
+// mayMatch reports whether a term has requirements. One without matches no node.
+func mayMatch(t corev1.NodeSelectorTerm) bool { return len(t.MatchExpressions)+len(t.MatchFields) > 0 }
+
 // require returns the edits that give a pod a requirement of its node. It returns none for terms that have it.
 //
-// Terms are alternatives, so each gets the requirement. A term without requirements matches no node
-// and would match nearly all with this one, so it stays as it is. The API server refuses a list
-// without terms.
+// Terms are alternatives, so each gets the requirement. A term without requirements would match nearly all nodes with
+// this one, so it stays as it is. The API server refuses a list without terms.
 func require(pod *corev1.Pod, requirement corev1.NodeSelectorRequirement) []translate.Edit {
 	at := translate.Path{"spec", "affinity"}
 	term := corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{requirement}}
@@ -49,9 +74,10 @@ func require(pod *corev1.Pod, requirement corev1.NodeSelectorRequirement) []tran
 func termEdits(at translate.Path, t corev1.NodeSelectorTerm, requirement corev1.NodeSelectorRequirement) []translate.Edit {
 	has := func(r corev1.NodeSelectorRequirement) bool {
 		return r.Key == requirement.Key && r.Operator == requirement.Operator &&
-			(slices.Equal(r.Values, requirement.Values) || r.Operator == corev1.NodeSelectorOpNotIn && slices.Contains(r.Values, v1alpha1.OwnerNadra))
+			(slices.Equal(r.Values, requirement.Values) ||
+				r.Operator == corev1.NodeSelectorOpNotIn && slices.Contains(r.Values, v1alpha1.OwnerNadra))
 	}
-	if len(t.MatchExpressions) == 0 && len(t.MatchFields) == 0 || slices.ContainsFunc(t.MatchExpressions, has) {
+	if !mayMatch(t) || slices.ContainsFunc(t.MatchExpressions, has) {
 		return nil
 	}
 	return translate.AppendEdits(at, len(t.MatchExpressions) == 0, requirement)

@@ -39,7 +39,8 @@ func (r Requested) DeviceOnly() bool { return r.Selection.Network == NetworkRef{
 func FromClaim(claim *resourceapi.ResourceClaim, suits func(r Requested, ofClass bool) error) ([]Requested, error) {
 	requested, err := fromClaim(claim, suits)
 	if err != nil {
-		return nil, reason.Wrap(reason.ClaimInvalid, fmt.Errorf("reading claim %s/%s: %w", claim.Namespace, claim.Name, words.ShortError(err, maxMessage)))
+		return nil, reason.Wrap(reason.ClaimInvalid,
+			fmt.Errorf("reading claim %s/%s: %w", claim.Namespace, claim.Name, words.ShortError(err, maxMessage)))
 	}
 	return requested, nil
 }
@@ -104,7 +105,8 @@ func CheckDeviceFrom(spec resourceapi.ResourceClaimSpec, covered []string, from 
 	case from == "":
 		return nil
 	case !slices.Contains(known, from):
-		return reason.Errorf(reason.ClaimInvalid, "the claim has no request %q: use one of %s", from, strings.Join(words.ShortList(known, namedRequests), ", "))
+		return reason.Errorf(reason.ClaimInvalid, "the claim has no request %q: use one of %s", from,
+			strings.Join(words.ShortList(known, namedRequests), ", "))
 	}
 	var unfit error
 	for _, r := range spec.Devices.Requests {
@@ -115,8 +117,8 @@ func CheckDeviceFrom(spec resourceapi.ResourceClaimSpec, covered []string, from 
 				unfit = errOwnDevice(from)
 			case o.AdminAccess:
 				unfit = errAdminAccess(from)
-			case o.count > 1:
-				unfit = errSeveralDevices(from, o.count)
+			case o.Count > 1:
+				unfit = errSeveralDevices(from, o.Count)
 			default:
 				return checkCovered(covered, from)
 			}
@@ -140,7 +142,8 @@ func errOwnDevice(request string) error {
 }
 
 func errSeveralDevices(request string, n int64) error {
-	return reason.Errorf(reason.ClaimInvalid, "request %q has %d devices, and a network uses one: set its count to 1, and add a request for each network", request, n)
+	return reason.Errorf(reason.ClaimInvalid,
+		"request %q has %d devices, and a network uses one: set its count to 1, and add a request for each network", request, n)
 }
 
 func errCoversNoNetwork(from string, covered []string) error {
@@ -160,7 +163,8 @@ func checkCovers(configs []claimConfig, results []resourceapi.DeviceRequestAlloc
 	for _, c := range configs {
 		if c.config.DeviceFrom != "" && !slices.ContainsFunc(results, func(r resourceapi.DeviceRequestAllocationResult) bool {
 			device, _, _ := strings.Cut(c.config.DeviceFrom, "/")
-			return Covers(c.requests, r.Request) && (r.Driver == v1alpha1.DriverName || strings.Contains(r.Request, "/") && !isOf(device, r.Request))
+			return Covers(c.requests, r.Request) && (r.Driver == v1alpha1.DriverName ||
+				strings.Contains(r.Request, "/") && !isOf(device, r.Request))
 		}) {
 			return errCoversNoNetwork(c.config.DeviceFrom, c.requests)
 		}
@@ -178,7 +182,8 @@ func allocatedFor(claim *resourceapi.ResourceClaim, request string) (*OtherDrive
 	}
 	switch {
 	case len(results) == 0:
-		return nil, reason.Errorf(reason.ClaimInvalid, "no device was allocated for request %q: name the request without its subrequest", request)
+		return nil, reason.Errorf(reason.ClaimInvalid,
+			"no device was allocated for request %q: name the request without its subrequest", request)
 	case len(results) > 1:
 		return nil, errSeveralDevices(request, int64(len(results)))
 	}
@@ -191,7 +196,8 @@ func allocatedFor(claim *resourceapi.ResourceClaim, request string) (*OtherDrive
 	}
 	d := OtherDriverDevice{Claim: claim.Name, Driver: r.Driver, Pool: r.Pool, Device: r.Device, ShareID: string(ptr.Deref(r.ShareID, ""))}
 	for _, s := range claim.Status.Devices {
-		if s.Driver == d.Driver && s.Pool == d.Pool && s.Device == d.Device && ptr.Deref(s.ShareID, "") == d.ShareID && s.NetworkData != nil {
+		if s.Driver == d.Driver && s.Pool == d.Pool && s.Device == d.Device &&
+			ptr.Deref(s.ShareID, "") == d.ShareID && s.NetworkData != nil {
 			d.InPod = s.NetworkData.InterfaceName
 		}
 	}
@@ -227,8 +233,9 @@ func overlaid(configs []claimConfig, request, claimNamespace string) (config v1a
 			network, ofClass = named, true
 		}
 		if ofClass && named != (NetworkRef{}) && named != network {
-			return config, true, reason.Errorf(reason.ClaimInvalid, "a config names network %s, but the request's DeviceClass is for network %s: "+
-				"request DeviceClass %s, or leave network out of the config", named, network, DeviceClassName(named))
+			return config, true, reason.Errorf(reason.ClaimInvalid,
+				"a config names network %s, but the request's DeviceClass is for network %s: "+
+					"request DeviceClass %s, or leave network out of the config", named, network, DeviceClassName(named))
 		}
 		covering = append(covering, c.config)
 	}

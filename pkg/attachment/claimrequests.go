@@ -2,6 +2,7 @@ package attachment
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -16,6 +17,8 @@ import (
 type ClaimRequests struct {
 	// Selections are the networks of the claim, in the order in which the driver attaches them.
 	Selections []Selection
+	// Ours has the first alternative for nadra's devices of each request that has one.
+	Ours []Option
 	// Names are the names of the requests for networks.
 	Names []string
 	// Others is set if the claim also has requests for something else than networks.
@@ -34,6 +37,9 @@ type ClaimRequests struct {
 // config of the claim that names a network.
 func RequestsOfClaim(spec resourceapi.ResourceClaimSpec, namespace string, class func(name string) *resourceapi.DeviceClass) ClaimRequests {
 	var out ClaimRequests
+	if class == nil {
+		class = func(string) *resourceapi.DeviceClass { return nil }
+	}
 	reader := requestReader{namespace: namespace, class: class, classes: map[string][]claimConfig{}, alone: len(spec.Devices.Requests) == 1}
 	if out.Err = CheckConfigs(spec); out.Err != nil {
 		spec.Devices.Config = nil
@@ -42,8 +48,11 @@ func RequestsOfClaim(spec resourceapi.ResourceClaimSpec, namespace string, class
 		reader.configs = appendConfig(reader.configs, c.DeviceConfiguration, c.Requests)
 	}
 	for _, r := range spec.Devices.Requests {
-		one, isNetwork := reader.read(r)
-		if !isNetwork {
+		one := reader.read(r)
+		if one.Name != "" {
+			out.Ours = append(out.Ours, one.Option)
+		}
+		if !one.isNetwork {
 			out.Others = true
 			continue
 		}
@@ -51,7 +60,7 @@ func RequestsOfClaim(spec resourceapi.ResourceClaimSpec, namespace string, class
 		if !one.known && out.Unknown == "" {
 			out.Unknown = r.Name
 		}
-		for range min(one.count, int64(resourceapi.AllocationResultsMaxSize-len(out.Selections))) {
+		for range min(one.Count, int64(resourceapi.AllocationResultsMaxSize-len(out.Selections))) {
 			out.Selections = append(out.Selections, one.selection)
 		}
 	}
@@ -83,32 +92,35 @@ type requestReader struct {
 	alone bool
 }
 
-// requested is the network that one request is for.
+// requested is the first alternative for nadra's devices of a request. Its name is empty if there is none.
 type requested struct {
+	Option
 	selection Selection
-	count     int64
+	// isNetwork is true if an alternative is for a network.
+	isNetwork bool
 	// known is false if the allocation decides the network or the count.
 	known bool
 }
 
 // read reads one request. The network is known only if all alternatives of the request agree.
-func (reader requestReader) read(r resourceapi.DeviceRequest) (out requested, isNetwork bool) {
+func (reader requestReader) read(r resourceapi.DeviceRequest) (out requested) {
 	options := OptionsOf(r)
-	networks := 0
+	ours, differ := 0, false
 	out.known = true
 	for _, o := range options {
-		s, ofNetwork, sure := reader.selection(o)
-		if !ofNetwork {
+		s, isNetwork, sure := reader.selection(o)
+		if !isNetwork && !reader.isOurs(o) {
 			continue
 		}
-		if networks++; networks == 1 {
-			out.selection, out.count = s, o.count
+		if ours++; ours == 1 {
+			out.selection, out.Option = s, o
 		}
-		same := s.Network == out.selection.Network && s.Interface == out.selection.Interface && o.count == out.count
-		out.known = out.known && sure && same && o.count > 0
+		differ = differ || s.Network != out.selection.Network || s.Interface != out.selection.Interface || o.Count != out.Count
+		out.isNetwork, out.known = out.isNetwork || isNetwork, out.known && sure && o.Count > 0
 	}
-	out.known = out.known && networks == len(options)
-	return out, networks > 0
+	out.Undecided = differ || ours < len(options)
+	out.known = out.known && !out.Undecided
+	return out
 }
 
 // Option is a request, or one alternative of a request.
@@ -119,8 +131,10 @@ type Option struct {
 	Index       int
 	AdminAccess bool
 	selectors   []resourceapi.DeviceSelector
-	// count is 0 if the allocation decides it.
-	count int64
+	// Count is 0 if the allocation decides it.
+	Count int64
+	// Undecided is set in ClaimRequests if the allocation may choose an alternative with another network, or with none.
+	Undecided bool
 }
 
 // OptionsOf returns the alternatives of a request, or the request itself.
@@ -132,10 +146,11 @@ func OptionsOf(r resourceapi.DeviceRequest) (out []Option) {
 		return max(n, 1)
 	}
 	if e := r.Exactly; e != nil {
-		out = append(out, Option{r.Name, e.DeviceClassName, -1, ptr.Deref(e.AdminAccess, false), e.Selectors, count(e.AllocationMode, e.Count)})
+		out = append(out,
+			Option{r.Name, e.DeviceClassName, -1, ptr.Deref(e.AdminAccess, false), e.Selectors, count(e.AllocationMode, e.Count), false})
 	}
 	for i, s := range r.FirstAvailable {
-		out = append(out, Option{r.Name + "/" + s.Name, s.DeviceClassName, i, false, s.Selectors, count(s.AllocationMode, s.Count)})
+		out = append(out, Option{r.Name + "/" + s.Name, s.DeviceClassName, i, false, s.Selectors, count(s.AllocationMode, s.Count), false})
 	}
 	if len(out) == 0 {
 		out = []Option{{Name: r.Name, Index: -1}}
@@ -145,13 +160,9 @@ func OptionsOf(r resourceapi.DeviceRequest) (out []Option) {
 
 // selection returns the network of an option. sure is false if its name is unknown.
 func (reader requestReader) selection(o Option) (s Selection, isNetwork, sure bool) {
-	ofClass := reader.ofClass(o.Class)
-	ours := len(ofClass) > 0 || o.Class == v1alpha1.DriverName || reader.alone
-	if _, ofNetwork := ClassNetwork(o.Class); ofNetwork || o.selectsOurs() {
-		ours = true
-	}
+	ours := reader.alone || reader.isOurs(o)
 	var covering []v1alpha1.AttachmentConfig
-	for _, c := range ofClass {
+	for _, c := range reader.ofClass(o.Class) {
 		covering = append(covering, c.config)
 	}
 	for _, c := range reader.configs {
@@ -175,7 +186,7 @@ func (reader requestReader) selection(o Option) (s Selection, isNetwork, sure bo
 // ofClass returns the configs of a class.
 func (reader requestReader) ofClass(name string) []claimConfig {
 	configs, read := reader.classes[name]
-	if read || reader.class == nil {
+	if read {
 		return configs
 	}
 	if class := reader.class(name); class != nil {
@@ -187,12 +198,21 @@ func (reader requestReader) ofClass(name string) []claimConfig {
 	return configs
 }
 
-// selectsOurs reports whether a selector of the option reads attributes of the driver's devices.
-func (o Option) selectsOurs() bool {
-	return slices.ContainsFunc(o.selectors, func(s resourceapi.DeviceSelector) bool {
-		return s.CEL != nil && strings.Contains(s.CEL.Expression, `"`+v1alpha1.DriverName+`"`)
-	})
+// isOurs reports whether an option is for nadra's devices by the name, configs or selectors of its class, or by its own
+// selectors.
+func (reader requestReader) isOurs(o Option) bool {
+	selectors := o.selectors
+	if class := reader.class(o.Class); class != nil {
+		selectors = slices.Concat(selectors, class.Spec.Selectors)
+	}
+	return IsOwnClass(o.Class) || len(reader.ofClass(o.Class)) > 0 ||
+		slices.ContainsFunc(selectors, func(s resourceapi.DeviceSelector) bool {
+			return s.CEL != nil && ofDriver.MatchString(s.CEL.Expression)
+		})
 }
+
+// ofDriver matches an expression of CEL that has the driver's name as a string.
+var ofDriver = regexp.MustCompile(`["']` + regexp.QuoteMeta(v1alpha1.DriverName) + `["']`)
 
 // appendConfig appends a config if it is for nadra's driver and valid.
 func appendConfig(to []claimConfig, c resourceapi.DeviceConfiguration, requests []string) []claimConfig {

@@ -15,11 +15,15 @@ func TestRequestsOfClaim(t *testing.T) {
 		return fmt.Sprintf(`{requests: %s, opaque: {driver: net.nadra.dev, parameters: {apiVersion: nadra.dev/v1alpha1, kind: AttachmentConfig%s}}}`, requests, more)
 	}
 	classes := func(name string) *resourceapi.DeviceClass {
-		if name != "fast" {
+		text := map[string]string{
+			"fast":  `{spec: {config: [{opaque: {driver: net.nadra.dev, parameters: {apiVersion: nadra.dev/v1alpha1, kind: AttachmentConfig, network: {namespace: ops, name: fast}}}}]}}`,
+			"all":   `{spec: {selectors: [{cel: {expression: "device.driver == 'net.nadra.dev'"}}]}}`,
+			"other": `{spec: {selectors: [{cel: {expression: 'device.driver == "dpu.net.nadra.dev"'}}]}}`,
+		}[name]
+		if text == "" {
 			return nil
 		}
 		c := &resourceapi.DeviceClass{}
-		text := `{spec: {config: [{opaque: {driver: net.nadra.dev, parameters: {apiVersion: nadra.dev/v1alpha1, kind: AttachmentConfig, network: {namespace: ops, name: fast}}}}]}}`
 		if err := yaml.Unmarshal([]byte(text), c); err != nil {
 			t.Fatal(err)
 		}
@@ -45,6 +49,7 @@ func TestRequestsOfClaim(t *testing.T) {
 		{"a config for all requests, beside another driver's", `{name: g, exactly: {deviceClassName: gpu}}, ` + lan, config("[]", ", mac: '02:00:00:00:00:01'"), "shop/lan", []string{"lan"}, true, ""},
 		{"a config for all requests that names the network", `{name: g, exactly: {deviceClassName: gpu}}, ` + lan, config("[]", ", network: {name: lan}"), "shop/lan", []string{"lan"}, true, ""},
 		{"a config beside a selector of the driver's devices", selector(`"n_a" in device.attributes["net.nadra.dev"]`), config("[]", ", network: {name: lan}"), "shop/lan", []string{"r"}, false, ""},
+		{"a config for all requests beside a class of the driver's devices", `{name: o, exactly: {deviceClassName: other}}, {name: a, exactly: {deviceClassName: all}}`, config("[]", ", network: {name: lan}"), "shop/lan", []string{"a"}, true, ""},
 		{"a selector without a config", selector(`"n_a" in device.attributes["net.nadra.dev"]`), "", "", nil, true, ""},
 		{"alternatives of one network", `{name: a, firstAvailable: [{name: x, deviceClassName: lan.shop.nad.nadra.dev}, {name: y, deviceClassName: lan.shop.nad.nadra.dev}]}`, "", "shop/lan", []string{"a"}, false, ""},
 		{"alternatives of two", `{name: a, firstAvailable: [{name: x, deviceClassName: lan.shop.nad.nadra.dev}, {name: y, deviceClassName: wan.shop.nad.nadra.dev}]}`, "", "", []string{"a"}, false, "a"},

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	resourceapi "k8s.io/api/resource/v1"
+
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
 
@@ -17,6 +19,15 @@ const (
 	// AttributeDeviceID is what the CNI plugins know as deviceID.
 	AttributeDeviceID = "k8s.cni.cncf.io/deviceID"
 )
+
+// AddPools adds the driver of a slice to the drivers of each resource pool of which the slice has devices.
+func AddPools(drivers map[string][]string, s *resourceapi.ResourceSlice) {
+	for _, d := range s.Spec.Devices {
+		if pool := d.Attributes[AttributeResourceName].StringValue; pool != nil && !slices.Contains(drivers[*pool], s.Spec.Driver) {
+			drivers[*pool] = append(drivers[*pool], s.Spec.Driver)
+		}
+	}
+}
 
 // CapacityAddresses is the capacity of the device of a network whose addresses may run out.
 const CapacityAddresses = "addresses"
@@ -150,8 +161,9 @@ func Pair(networks []Network, free []string) ([]int, error) {
 		}
 		at := slices.Index(free, n.ResourceName)
 		if at < 0 {
-			return nil, reason.Errorf(reason.DeviceMismatch, "network %s draws from resource pool %s, and the pod has no further device of it: "+
-				"request as many in resources.limits as networks draw from the pool", n.Ref, n.ResourceName)
+			return nil, reason.Errorf(reason.DeviceMismatch,
+				"network %s draws from resource pool %s, and the pod has no further device of it: "+
+					"request as many in resources.limits as networks draw from the pool", n.Ref, n.ResourceName)
 		}
 		out[i], free[at] = at, ""
 	}
@@ -173,11 +185,13 @@ func (n Network) DrawsFrom(device *Hardware) error {
 		return reason.Errorf(reason.DeviceMismatch, "network %s draws from no resource pool, and device %s of %s was allocated for it: "+
 			"request the network's DeviceClass, or add the annotation %s to the NAD", n.Ref, device.ID, device.ResourceName, ResourceNameAnnotation)
 	case n.ResourceName != device.ResourceName:
-		return reason.Errorf(reason.DeviceMismatch, "network %s draws from resource pool %s, and device %s of %s was allocated for it: request a device of its pool",
+		return reason.Errorf(reason.DeviceMismatch,
+			"network %s draws from resource pool %s, and device %s of %s was allocated for it: request a device of its pool",
 			n.Ref, n.ResourceName, device.ID, device.ResourceName)
 	}
 	return nil
 }
 
 // errNoNetwork refuses a config without a network that has other fields.
-var errNoNetwork = reason.Errorf(reason.ClaimInvalid, "the config has arguments for a network but no network: name the network, or remove the config to get only the device")
+var errNoNetwork = reason.Errorf(reason.ClaimInvalid,
+	"the config has arguments for a network but no network: name the network, or remove the config to get only the device")

@@ -43,7 +43,6 @@ var names = []struct{ file, pattern string }{
 	{"internal/desk/doctor/readmultus.go", "o"},
 	{"internal/desk/doctor/workloads.go", "k.deployment"},
 	{"internal/desk/report/baseline.go", "n"},
-	{"internal/desk/inspect/request.go", "v1alpha1.DriverName"},
 	{"pkg/admission/refusal.go", "at"},
 	{"pkg/pools/match.go", "want"},
 	{"pkg/translate/runtimeclass.go", "part"},

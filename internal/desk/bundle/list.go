@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
-	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -58,22 +57,4 @@ func kindOf(o runtime.Object) (apiVersion, kind string) {
 func mentionsNadra(o metav1.Object) bool {
 	text, err := json.Marshal(o)
 	return err == nil && strings.Contains(string(text), "nadra.dev")
-}
-
-// ofClasses reports whether a template names one of the classes, or mentions nadra.
-func ofClasses(o metav1.Object, classes []*resourceapi.DeviceClass) bool {
-	if mentionsNadra(o) {
-		return true
-	}
-	template, ok := o.(*resourceapi.ResourceClaimTemplate)
-	if !ok {
-		return false
-	}
-	isOne := func(name string) bool {
-		return slices.ContainsFunc(classes, func(c *resourceapi.DeviceClass) bool { return c.Name == name })
-	}
-	return slices.ContainsFunc(template.Spec.Spec.Devices.Requests, func(r resourceapi.DeviceRequest) bool {
-		return r.Exactly != nil && isOne(r.Exactly.DeviceClassName) ||
-			slices.ContainsFunc(r.FirstAvailable, func(s resourceapi.DeviceSubRequest) bool { return isOne(s.DeviceClassName) })
-	})
 }

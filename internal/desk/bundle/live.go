@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nadra-dev/nadra/internal/desk/doctor"
@@ -100,7 +101,8 @@ func (r *collector) doctor(ctx context.Context) error {
 		}
 		r.out.addGap(what, g.Reason, g.Remedy)
 	}
-	return r.out.AddValue("doctor/capabilities.json", "facts about the cluster: kubectl nadra doctor --from judges them", "Capabilities", caps)
+	return r.out.AddValue("doctor/capabilities.json",
+		"facts about the cluster: kubectl nadra doctor --from judges them", "Capabilities", caps)
 }
 
 // attachments adds pods, claims and networks, and the state of the attachments.
@@ -128,14 +130,21 @@ func (r *collector) attachments(ctx context.Context) error {
 	for _, n := range in.Networks {
 		r.related["NetworkAttachmentDefinition/"+n.Namespace+"/"+n.Name] = true
 	}
-	classes := keep(in.Classes, mentionsNadra)
+	classes := map[string]*resourceapi.DeviceClass{}
+	for _, c := range in.Classes {
+		classes[c.Name] = c
+	}
+	classOf := func(name string) *resourceapi.DeviceClass { return classes[name] }
+	templates := slices.DeleteFunc(slices.Clone(in.Templates), func(t *resourceapi.ResourceClaimTemplate) bool {
+		return len(attachment.RequestsOfClaim(t.Spec.Spec, t.Namespace, classOf).Ours) == 0 && !mentionsNadra(t)
+	})
 	return errors.Join(
 		r.out.AddValue("attachments.json", "kubectl nadra get attachments", "Attachments", inspect.NewList(rows)),
 		add(r.out, "pods", "pods that have networks, reduced to the fields about these", pods),
 		add(r.out, "resourceclaims", "claims of nadra's devices", keep(in.Claims, r.isOurs)),
-		add(r.out, "resourceclaimtemplates", "claim templates of nadra's devices", keep(in.Templates, func(o metav1.Object) bool { return ofClasses(o, classes) })),
+		add(r.out, "resourceclaimtemplates", "claim templates of nadra's devices", templates),
 		add(r.out, "resourceslices", "devices of net.nadra.dev", in.Slices),
-		add(r.out, "deviceclasses", "DeviceClasses of nadra", classes),
+		add(r.out, "deviceclasses", "DeviceClasses of nadra", keep(in.Classes, mentionsNadra)),
 		add(r.out, "network-attachment-definitions", "networks", in.Networks),
 	)
 }
@@ -159,7 +168,9 @@ func (r *collector) where() string {
 
 // hasNetworks reports whether a pod asks for networks by annotation.
 func hasNetworks(p *corev1.Pod) bool {
-	return slices.ContainsFunc([]string{attachment.NetworksAnnotation, attachment.OwnNetworksAnnotation, attachment.DefaultNetworkAnnotation}, func(key string) bool {
+	return slices.ContainsFunc([]string{
+		attachment.NetworksAnnotation, attachment.OwnNetworksAnnotation, attachment.DefaultNetworkAnnotation,
+	}, func(key string) bool {
 		_, found := p.Annotations[key]
 		return found
 	})
@@ -198,7 +209,8 @@ func named(namespace string) string {
 // upgrade adds the plan and the state of an upgrade, if there is one.
 func (r *collector) upgrade(ctx context.Context) error {
 	plan, state, paused, err := upgrade.Store{Kube: r.Kube, Namespace: r.StateNamespace}.Load(ctx)
-	if errors.Is(err, upgrade.ErrNone) || r.failed("the upgrade's state", err, "the right to get configmaps in namespace "+r.StateNamespace) {
+	if errors.Is(err, upgrade.ErrNone) ||
+		r.failed("the upgrade's state", err, "the right to get configmaps in namespace "+r.StateNamespace) {
 		return nil
 	}
 	return r.out.AddValue("upgrade.json", "plan and state of the upgrade", "Upgrade", map[string]any{

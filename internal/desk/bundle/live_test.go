@@ -61,14 +61,16 @@ func event(name, about string) *corev1.Event {
 
 func world() (Cluster, *fake.Clientset) {
 	class := &resourceapi.DeviceClass{ObjectMeta: meta("", "blue.shop.nad.nadra.dev")}
+	fast := &resourceapi.DeviceClass{ObjectMeta: meta("", "fast")}
+	fast.Spec.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: `device.driver == "net.nadra.dev"`}}}
 	claim := &resourceapi.ResourceClaim{ObjectMeta: meta("shop", "gpu")}
 	claim.Spec.Devices.Requests = []resourceapi.DeviceRequest{{Name: "a", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: "gpu.example.com"}}}
 	template := &resourceapi.ResourceClaimTemplate{ObjectMeta: meta("shop", "blue")}
-	template.Spec.Spec.Devices.Requests = []resourceapi.DeviceRequest{{Name: "a", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: class.Name}}}
+	template.Spec.Spec.Devices.Requests = []resourceapi.DeviceRequest{{Name: "a", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: fast.Name}}}
 	webhooks := &admissionv1.MutatingWebhookConfiguration{ObjectMeta: meta("", "nadra-controller")}
 	webhooks.Webhooks = []admissionv1.MutatingWebhook{{Name: "pods.nadra.dev", ClientConfig: admissionv1.WebhookClientConfig{CABundle: []byte(secret)}}}
 	kube := fake.NewClientset(
-		class, claim, template, webhooks, own("driver-1", "n1", 1), own("driver-2", "n2", 0), asking("web"), &corev1.Pod{ObjectMeta: meta("shop", "plain")},
+		class, fast, claim, template, webhooks, own("driver-1", "n1", 1), own("driver-2", "n2", 0), asking("web"), &corev1.Pod{ObjectMeta: meta("shop", "plain")},
 		event("e1", "web"), event("e2", "plain"),
 		&appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "nadra", Name: "nadra-node", Labels: map[string]string{"app.kubernetes.io/name": "nadra-node"}}},
 		&corev1.ConfigMap{ObjectMeta: meta("nadra", "nadra-pools"), Data: map[string]string{"a.yaml": "password: " + secret}},
@@ -154,7 +156,7 @@ func TestCollect(t *testing.T) {
 	}
 	for file, want := range map[string][]string{
 		"pods": {"web"}, "nadra-pods": {"driver-1", "driver-2"}, "events": {"e1"}, "resourceclaims": nil, "resourceclaimtemplates": {"blue"},
-		"deviceclasses": {"blue.shop.nad.nadra.dev"}, "network-attachment-definitions": {"blue"}, "daemonsets": {"nadra-node"},
+		"deviceclasses": {"blue.shop.nad.nadra.dev", "fast"}, "network-attachment-definitions": {"blue"}, "daemonsets": {"nadra-node"},
 		"configmaps": {"nadra-pools"}, "mutatingwebhookconfigurations": {"nadra-controller"},
 	} {
 		if got := names(t, files["objects/"+file+".json"]); !slices.Equal(got, want) {

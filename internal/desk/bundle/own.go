@@ -16,12 +16,12 @@ import (
 	"github.com/nadra-dev/nadra/internal/kube"
 )
 
-// ownLabel selects nadra's workloads and their pods, for every kind of installation.
-const ownLabel = "app.kubernetes.io/name in (nadra-node, nadra-controller)"
+// ownPrograms selects nadra's workloads and their pods, for every kind of installation.
+const ownPrograms = "app.kubernetes.io/name in (nadra-node, nadra-controller)"
 
 // own adds nadra's workloads and their pods.
 func (r *collector) own(ctx context.Context) error {
-	ours := metav1.ListOptions{LabelSelector: ownLabel}
+	ours := metav1.ListOptions{LabelSelector: ownPrograms}
 	pods, err := kube.AllItems[corev1.Pod](ctx, ours, r.Kube.CoreV1().Pods("").List)
 	r.failed("nadra's own pods, and so their logs and metrics", err, "the right to list pods in all namespaces")
 	for _, p := range pods {

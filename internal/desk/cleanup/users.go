@@ -15,7 +15,6 @@ import (
 	"github.com/nadra-dev/nadra/internal/words"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
-	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
 // found returns a finding about an object.
@@ -157,7 +156,7 @@ func notesOf(f facts) []translate.Finding {
 	return inOrder(out)
 }
 
-// requestsNadra reports whether a claim requests devices of nadra's classes.
+// requestsNadra reports whether a claim requests devices of nadra.
 func requestsNadra(spec resourceapi.ResourceClaimSpec) bool {
-	return slices.ContainsFunc(translate.ClassesIn(spec), attachment.IsOwnClass)
+	return len(attachment.RequestsOfClaim(spec, "", nil).Ours) > 0
 }

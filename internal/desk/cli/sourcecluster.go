@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -17,6 +16,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/yaml"
 
+	"github.com/nadra-dev/nadra/internal/desk/inspect"
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
@@ -188,25 +188,10 @@ func isOver(o *unstructured.Unstructured) bool {
 // before the conversion.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// namesNode reports whether a client has written spec.nodeName of a pod: the fields of clients have managers, and what
-// the scheduler binds has none.
-func namesNode(o *unstructured.Unstructured) bool {
-	return slices.ContainsFunc(o.GetManagedFields(), func(m metav1.ManagedFieldsEntry) bool {
-		var fields struct {
-			Spec map[string]json.RawMessage `json:"f:spec"`
-		}
-		if m.FieldsV1 == nil || json.Unmarshal(m.FieldsV1.GetRawBytes(), &fields) != nil {
-			return false
-		}
-		_, names := fields.Spec["f:nodeName"]
-		return names
-	})
-}
-
 // clean removes the fields that the API server and the scheduler write, so that the rest can be applied.
 func clean(o *unstructured.Unstructured) {
 	delete(o.Object, "status")
-	if o.GetKind() == "Pod" && !namesNode(o) {
+	if o.GetKind() == "Pod" && !inspect.NamesNode(o) {
 		unstructured.RemoveNestedField(o.Object, "spec", "nodeName")
 	}
 	for _, field := range []string{"managedFields", "resourceVersion", "uid", "creationTimestamp", "generation", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds"} {

@@ -211,7 +211,8 @@ func TestCleanNodeName(t *testing.T) {
 	for fields, want := range map[string]string{
 		`{"f:spec":{"f:containers":{},"f:nodeName":{}}}`: "node-1",
 		`{"f:spec":{"f:containers":{}}}`:                 "",
-		`{`:                                              "",
+		`{"f:metadata":{"f:labels":{"f:nodeName":{}}}}`:  "",
+		`{`: "",
 	} {
 		pod := object("v1", "Pod", "shop", "web", map[string]any{"spec": map[string]any{"nodeName": "node-1"}})
 		pod.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "kubelet"}, {Manager: "kubectl", FieldsV1: metav1.NewFieldsV1(fields)}})

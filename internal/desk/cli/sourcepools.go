@@ -47,13 +47,8 @@ const poolNamespace = "kube-system"
 // pools reads the resource pools of the nodes.
 func (c clusterSource) pools(ctx context.Context) (*nodePools, error) {
 	out := &nodePools{published: map[string][]string{}, allocatable: map[string][]string{}}
-	err := eachOf(ctx, c, resourceapi.SchemeGroupVersion.WithResource("resourceslices"), "ResourceSlice", func(s *resourceapi.ResourceSlice) {
-		for _, d := range s.Spec.Devices {
-			if pool := d.Attributes[attachment.AttributeResourceName].StringValue; pool != nil && !slices.Contains(out.published[*pool], s.Spec.Driver) {
-				out.published[*pool] = append(out.published[*pool], s.Spec.Driver)
-			}
-		}
-	})
+	err := eachOf(ctx, c, resourceapi.SchemeGroupVersion.WithResource("resourceslices"), "ResourceSlice",
+		func(s *resourceapi.ResourceSlice) { attachment.AddPools(out.published, s) })
 	if err != nil && !apierrors.IsNotFound(err) { // a cluster without resource.k8s.io/v1 has none
 		return nil, err
 	}
@@ -68,14 +63,15 @@ func (c clusterSource) pools(ctx context.Context) (*nodePools, error) {
 
 // eachOf calls do for all objects of a kind.
 func eachOf[T any](ctx context.Context, c clusterSource, r schema.GroupVersionResource, kind string, do func(*T)) error {
-	return c.each(ctx, listedKind{GroupVersionResource: r, kind: translate.GroupKind{Group: r.Group, Kind: kind}}, func(o *unstructured.Unstructured) error {
-		one := new(T)
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, one); err != nil {
-			return fmt.Errorf("reading %s %s: %w", kind, o.GetName(), err)
-		}
-		do(one)
-		return nil
-	})
+	return c.each(ctx, listedKind{GroupVersionResource: r, kind: translate.GroupKind{Group: r.Group, Kind: kind}},
+		func(o *unstructured.Unstructured) error {
+			one := new(T)
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, one); err != nil {
+				return fmt.Errorf("reading %s %s: %w", kind, o.GetName(), err)
+			}
+			do(one)
+			return nil
+		})
 }
 
 // eachNode calls do for all nodes.
@@ -96,7 +92,8 @@ func (c clusterSource) ranges(ctx context.Context) ([]translate.ClusterRange, er
 			out = append(out, r)
 		}
 	}
-	service, err := c.Dynamic.Resource(corev1.SchemeGroupVersion.WithResource("services")).Namespace("default").Get(ctx, "kubernetes", metav1.GetOptions{})
+	service, err := c.Dynamic.Resource(corev1.SchemeGroupVersion.WithResource("services")).
+		Namespace("default").Get(ctx, "kubernetes", metav1.GetOptions{})
 	switch {
 	case err == nil:
 		ips, _, _ := unstructured.NestedStringSlice(service.Object, "spec", "clusterIPs")
@@ -144,9 +141,10 @@ func (c clusterSource) poolSources(ctx context.Context) ([]translate.File, error
 		}
 	}
 	policies := pools.PolicyResource
-	err := c.each(ctx, listedKind{GroupVersionResource: policies, kind: translate.GroupKind{Group: policies.Group, Kind: pools.PolicyKind}}, func(o *unstructured.Unstructured) error {
-		return add(policies.GroupResource(), o)
-	})
+	err := c.each(ctx, listedKind{GroupVersionResource: policies, kind: translate.GroupKind{Group: policies.Group, Kind: pools.PolicyKind}},
+		func(o *unstructured.Unstructured) error {
+			return add(policies.GroupResource(), o)
+		})
 	if apierrors.IsNotFound(err) { // most clusters have no such kind
 		err = nil
 	}

@@ -96,7 +96,7 @@ func (o *planOptions) plan(ctx context.Context) (*upgrade.Plan, error) {
 	}
 	all := len(facts.Nodes)
 	if facts.BesideMultus {
-		all = len(namespacesWithNetworks(facts))
+		all = len(facts.Namespaces())
 	}
 	if o.MaxUnavailable, err = atOnce(o.maxUnavailable, all); err != nil {
 		return nil, err
@@ -117,16 +117,6 @@ func atOnce(text string, all int) (int, error) {
 	return n, nil
 }
 
-// namespacesWithNetworks returns the namespaces of pods with networks.
-func namespacesWithNetworks(f upgrade.Facts) []string {
-	var out []string
-	for _, p := range f.Pods {
-		out = append(out, p.Namespace)
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
-}
-
 // checkNames rejects names of nodes or namespaces that do not exist, so that a typo cannot leave out
 // another one.
 func (o *planOptions) checkNames(f upgrade.Facts) error {
@@ -135,7 +125,7 @@ func (o *planOptions) checkNames(f upgrade.Facts) error {
 	}
 	kind := "node"
 	if f.BesideMultus {
-		known, kind = func(name string) bool { return slices.Contains(namespacesWithNetworks(f), name) }, "namespace with networks"
+		known, kind = func(name string) bool { return slices.Contains(f.Namespaces(), name) }, "namespace with networks"
 	}
 	for _, list := range []struct {
 		flag  string

@@ -102,7 +102,7 @@ func blindReader(c *Capabilities, r translate.Reader) result {
 func usersOf(c *Capabilities, plugins []string) []string {
 	var out []string
 	for _, n := range c.Networks {
-		if slices.ContainsFunc(n.Binaries(), func(b string) bool { return slices.Contains(plugins, b) }) {
+		if slices.ContainsFunc(n.binaries(), func(b string) bool { return slices.Contains(plugins, b) }) {
 			out = append(out, n.String())
 		}
 	}

@@ -109,8 +109,8 @@ type Network struct {
 // String returns namespace/name.
 func (n Network) String() string { return n.Namespace + "/" + n.Name }
 
-// Binaries returns the plugins that a node must have for the network.
-func (n Network) Binaries() []string {
+// binaries returns the plugins that a node must have for the network.
+func (n Network) binaries() []string {
 	return sortedSet(append(append([]string{}, n.Plugins...), n.IPAM...))
 }
 
@@ -145,10 +145,7 @@ type Nadra struct {
 
 // Flag returns the value of a flag, or otherwise if the flag is not set.
 func (n *Nadra) Flag(name, otherwise string) string {
-	if n == nil {
-		return otherwise
-	}
-	return installation.Flag(n.Args, name, otherwise)
+	return (&Capabilities{Nadra: n}).Installation().Driver.Flag(name, otherwise)
 }
 
 // Controller is an installation of nadra's controller.

@@ -191,7 +191,7 @@ func onSomeNode(c *Capabilities, status translate.Severity, do string, needs fun
 
 // networkPlugins checks that the plugins of all networks are on a node.
 func networkPlugins(c *Capabilities) result {
-	return onSomeNode(c, blocker, "Install them on the nodes that are to serve these networks.", Network.Binaries, hasPlugin)
+	return onSomeNode(c, blocker, "Install them on the nodes that are to serve these networks.", Network.binaries, hasPlugin)
 }
 
 // networkMasters checks that the masters of all networks are on a node.

@@ -17,7 +17,7 @@ const APIVersion = "nadra.dev/v1alpha1"
 // The kinds of doctor's output.
 const (
 	capabilitiesKind = "ClusterCapabilities"
-	ReportKind       = "DoctorReport"
+	reportKind       = "DoctorReport"
 )
 
 // ParseCapabilities parses the output of --output-file, as YAML or JSON. It ignores unknown fields,

@@ -78,7 +78,7 @@ func cniPlugins(c *Capabilities, n *Node) result {
 		dirs = append(dirs, d.Path)
 		dead = append(dead, d.NotExecutable...)
 	}
-	lacks, needed := lacking(c, n, Network.Binaries, hasPlugin)
+	lacks, needed := lacking(c, n, Network.binaries, hasPlugin)
 	for i, one := range lacks {
 		if name, _, _ := strings.Cut(one, " "); slices.Contains(dead, name) {
 			lacks[i] += ", which exists and is not executable"

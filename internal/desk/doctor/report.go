@@ -30,7 +30,7 @@ type Summary struct {
 
 // NewReport runs all checks and counts their results.
 func NewReport(c Capabilities) *Report {
-	r := &Report{APIVersion: APIVersion, Kind: ReportKind, Source: c.Source, Checks: Diagnose(c)}
+	r := &Report{APIVersion: APIVersion, Kind: reportKind, Source: c.Source, Checks: Diagnose(c)}
 	r.Summary.Nodes, r.Summary.Probed = len(c.Nodes), len(c.probed())
 	for _, check := range r.Checks {
 		switch check.Severity {

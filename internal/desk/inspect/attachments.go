@@ -60,7 +60,7 @@ func Attachments(in Input) []Attachment {
 func (x *index) row(pod *corev1.Pod, w want, hasStatus bool) Attachment {
 	a := Attachment{
 		Namespace: pod.Namespace, Pod: pod.Name, Node: pod.Spec.NodeName,
-		Interface: w.iface, Network: w.network, Request: w.request.name,
+		Interface: w.iface, Network: w.network, Request: w.request.Name, ReportedAt: w.reportedAt,
 		key: pod.Namespace + "/" + pod.Name + "/" + string(pod.UID) + "/" + w.key,
 	}
 	if w.claim != nil {
@@ -122,7 +122,7 @@ func (x *index) claimRows(claim *resourceapi.ResourceClaim) []Attachment {
 	var out []Attachment
 	for _, w := range wants {
 		a := Attachment{
-			Namespace: claim.Namespace, Interface: w.iface, Network: w.network, Claim: claim.Name, Request: w.request.name,
+			Namespace: claim.Namespace, Interface: w.iface, Network: w.network, Claim: claim.Name, Request: w.request.Name,
 			State: Waiting, Reason: "NoPod", Message: "no pod has the claim",
 			key: claim.Namespace + "//" + claim.Name + "/" + w.key,
 		}

@@ -102,6 +102,8 @@ type Attachment struct {
 	MAC string   `json:"mac,omitempty"`
 	// Notes list contradictions between the objects.
 	Notes []string `json:"notes,omitempty"`
+	// ReportedAt is the number of its entry in network-status, beginning with 1, or 0.
+	ReportedAt int `json:"-"`
 
 	// key identifies the attachment for its whole life.
 	key string

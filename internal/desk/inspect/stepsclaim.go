@@ -1,8 +1,8 @@
 package inspect
 
 import (
-	"bytes"
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/nadra-dev/nadra/pkg/admission"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
@@ -23,17 +24,19 @@ func (s *subject) claim(w want) Step {
 	case w.entry == nil:
 		return s.withoutClaim(w)
 	case s.in.NoDRA:
-		return failed("the cluster does not serve resource.k8s.io/v1", reason.OfCluster, "nadra needs Kubernetes 1.34 or later with Dynamic Resource Allocation on.")
+		return failed("the cluster does not serve resource.k8s.io/v1", reason.OfCluster,
+			"nadra needs Kubernetes 1.34 or later with Dynamic Resource Allocation on.")
 	case w.claim == nil:
 		return s.missingClaim(w)
 	case w.unlinked:
-		return failed(fmt.Sprintf("claim %s was created for the pod, but the pod's status does not name it", w.claim.Name), reason.OfController,
+		return failed(fmt.Sprintf("claim %s was created for the pod, but the pod's status does not name it", w.claim.Name),
+			reason.OfController,
 			fmt.Sprintf("Restore the name: kubectl -n %s patch pod %s --subresource=status --type=strategic -p "+
 				`'{"status":{"resourceClaimStatuses":[{"name":"%s","resourceClaimName":"%s"}]}}'`, s.pod.Namespace, s.pod.Name, w.entry.Name, w.claim.Name))
 	case w.problem != nil:
 		return explain(w.problem.Error(), nil, unexplained)
 	}
-	return ok(fmt.Sprintf("%s, request %s", w.claim.Name, w.request.name))
+	return ok(fmt.Sprintf("%s, request %s", w.claim.Name, w.request.Name))
 }
 
 // withoutClaim explains a network that only the annotation asks for.
@@ -60,7 +63,8 @@ func (s *subject) withoutClaim(w want) Step {
 		return failed(message+": nobody serves it", reason.OfConversion, convert)
 	}
 	if e := s.events.last(eventKubeletSandbox); e != nil {
-		return failed(e.Message, reason.OfMultus, "The pod has no claim, so nadra is not involved: the message comes from Multus or another plugin.")
+		return failed(e.Message, reason.OfMultus,
+			"The pod has no claim, so nadra is not involved: the message comes from Multus or another plugin.")
 	}
 	return waiting(message, reason.OfConversion, convert)
 }
@@ -78,12 +82,14 @@ func (s *subject) editFailed() *corev1.Event {
 // missingClaim explains why a claim does not exist.
 func (s *subject) missingClaim(w want) Step {
 	if name := w.entry.ResourceClaimName; name != nil {
-		return failed(fmt.Sprintf("ResourceClaim %s does not exist", *name), reason.OfManifest, "Create the claim, or name a ResourceClaimTemplate instead.")
+		return failed(fmt.Sprintf("ResourceClaim %s does not exist", *name), reason.OfManifest,
+			"Create the claim, or name a ResourceClaimTemplate instead.")
 	}
 	template := ptr.Deref(w.entry.ResourceClaimTemplateName, "")
 	if s.x.templates[s.pod.Namespace+"/"+template] == nil {
 		if s.x.unread[Templates] {
-			return waiting("there is no claim; "+fmt.Sprintf(notAllowed, Templates)+" about the template", reason.OfController, "Check that ResourceClaimTemplate "+template+" exists.")
+			return waiting("there is no claim; "+fmt.Sprintf(notAllowed, Templates)+" about the template",
+				reason.OfController, "Check that ResourceClaimTemplate "+template+" exists.")
 		}
 		if e := s.events.last(reason.EventTemplateMissing); e != nil {
 			return explain(e.Message, nil, advice{})
@@ -94,7 +100,8 @@ func (s *subject) missingClaim(w want) Step {
 	if e := s.events.last(eventClaimFailed); e != nil {
 		return failed(e.Message, reason.OfController, "Follow the API server's message: a quota, or a mistake in the template.")
 	}
-	return waiting("the claim of template "+template+" is not created yet", reason.OfController, "Wait some seconds. If it stays, check that kube-controller-manager runs with its resourceclaim controller.")
+	return waiting("the claim of template "+template+" is not created yet", reason.OfController,
+		"Wait some seconds. If it stays, check that kube-controller-manager runs with its resourceclaim controller.")
 }
 
 // allocation explains whether the scheduler has allocated a device.
@@ -136,7 +143,8 @@ func (s *subject) allocatedAway(w want) *Step {
 	if len(nodes) > 0 {
 		away = "nadra's driver is not ready on " + some(nodes)
 	}
-	step := failed(fmt.Sprintf("device %s of pool %s is allocated, and %s; %s says: %s", w.result.Device, w.result.Pool, away, s.scheduler(), s.unschedulable()),
+	step := failed(fmt.Sprintf("device %s of pool %s is allocated, and %s; %s says: %s",
+		w.result.Device, w.result.Pool, away, s.scheduler(), s.unschedulable()),
 		reason.OfCluster, noDriver+" If the node is gone for good, delete the pod, so that the next one gets another claim.")
 	return &step
 }
@@ -159,7 +167,8 @@ func (s *subject) unscheduled(what string) Step {
 	if s.usualScheduler() {
 		return waiting(what, reason.OfScheduler, "Wait some seconds. If it stays, check that the scheduler runs.")
 	}
-	return waiting(what, reason.OfScheduler, "Wait some seconds. If it stays, check that "+s.scheduler()+" (spec.schedulerName) runs, and that its version allocates claims.")
+	return waiting(what, reason.OfScheduler,
+		"Wait some seconds. If it stays, check that "+s.scheduler()+" (spec.schedulerName) runs, and that its version allocates claims.")
 }
 
 // bypassed returns the step of a pod that was bound to a node without its claim: by spec.nodeName of its manifest, or by
@@ -173,14 +182,27 @@ func (s *subject) bypassed(what string) Step {
 		"Remove spec.nodeName; use a nodeSelector or affinity to keep the pod on a node.")
 }
 
-// boundByScheduler reports whether a scheduler has set spec.nodeName. A manifest that sets the field has a manager of it, and
-// a binding has none. Where nobody manages anything, the name of another scheduler decides.
+// boundByScheduler reports whether a scheduler has set spec.nodeName. Where nobody manages anything, the name of another
+// scheduler decides.
 func (s *subject) boundByScheduler() bool {
 	if len(s.pod.ManagedFields) == 0 {
 		return !s.usualScheduler()
 	}
-	return !slices.ContainsFunc(s.pod.ManagedFields, func(m metav1.ManagedFieldsEntry) bool {
-		return m.FieldsV1 != nil && bytes.Contains(m.FieldsV1.GetRawBytes(), []byte(`"f:nodeName"`))
+	return !NamesNode(s.pod)
+}
+
+// NamesNode reports whether a client has written spec.nodeName of a pod: the fields of clients have managers, and what
+// the scheduler binds has none.
+func NamesNode(pod metav1.Object) bool {
+	return slices.ContainsFunc(pod.GetManagedFields(), func(m metav1.ManagedFieldsEntry) bool {
+		var fields struct {
+			Spec map[string]json.RawMessage `json:"f:spec"`
+		}
+		if m.FieldsV1 == nil || json.Unmarshal(m.FieldsV1.GetRawBytes(), &fields) != nil {
+			return false
+		}
+		_, names := fields.Spec["f:nodeName"]
+		return names
 	})
 }
 
@@ -271,7 +293,8 @@ func (s *subject) reservation(w want) Step {
 	var others []string
 	for _, r := range w.claim.Status.ReservedFor {
 		if attachment.IsPodGroup(r) {
-			return failed("the claim is shared by the pods of PodGroup "+r.Name+"; a network attachment belongs to one pod", reason.OfManifest,
+			return failed("the claim is shared by the pods of PodGroup "+r.Name+"; a network attachment belongs to one pod",
+				reason.OfManifest,
 				"Remove the claim from the PodGroup's spec.resourceClaims, so that the ResourceClaimTemplate gives each pod its own claim.")
 		}
 		if r.UID != s.pod.UID {
@@ -287,7 +310,8 @@ func (s *subject) reservation(w want) Step {
 	case s.node != "":
 		return s.bypassed("the claim is not reserved for the pod")
 	}
-	return waiting("the claim is allocated, but not reserved for the pod", reason.OfScheduler, "Wait some seconds: the scheduler reserves it when it binds the pod.")
+	return waiting("the claim is allocated, but not reserved for the pod", reason.OfScheduler,
+		"Wait some seconds: the scheduler reserves it when it binds the pod.")
 }
 
 // scheduling explains whether the pod is bound to a node.
@@ -296,29 +320,18 @@ func (s *subject) scheduling() Step {
 	case s.node != "":
 		return ok("bound to node " + s.node)
 	case s.gated():
-		return waiting("the pod has scheduling gates", reason.OfManifest, "Remove spec.schedulingGates, or wait for the controller that set them.")
+		return waiting("the pod has scheduling gates", reason.OfManifest,
+			"Remove spec.schedulingGates, or wait for the controller that set them.")
 	case s.before.failed(), s.lacksClaims():
 		return Step{State: StepNotReached, Detail: s.unschedulable()}
-	case s.unschedulable() != "" && s.keptFromNadra():
-		return failed(s.unschedulable(), reason.OfCluster, "The pod is Multus', so nadra's webhook keeps it from nadra's nodes, and no other node takes it: "+
-			"label its namespace "+v1alpha1.OwnerLabel+"="+v1alpha1.OwnerNadra+" to have it served by nadra, and recreate the pod.")
+	case s.unschedulable() != "" && admission.KeepsOff(s.pod.Spec.Affinity):
+		return failed(s.unschedulable(), reason.OfCluster,
+			"The pod is Multus', so nadra's webhook keeps it from nadra's nodes, and no other node takes it: "+
+				"label its namespace "+v1alpha1.OwnerLabel+"="+v1alpha1.OwnerNadra+" to have it served by nadra, and recreate the pod.")
 	case s.unschedulable() != "":
 		return failed(s.unschedulable(), reason.OfScheduler, "The networks are not the cause: follow the scheduler's message.")
 	}
 	return s.unscheduled("the pod is not bound to a node yet")
-}
-
-// keptFromNadra reports whether the pod's affinity excludes nadra's nodes, as the webhook writes it for pods of Multus.
-func (s *subject) keptFromNadra() bool {
-	a := s.pod.Spec.Affinity
-	if a == nil || a.NodeAffinity == nil || a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
-		return false
-	}
-	return slices.ContainsFunc(a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms, func(t corev1.NodeSelectorTerm) bool {
-		return slices.ContainsFunc(t.MatchExpressions, func(r corev1.NodeSelectorRequirement) bool {
-			return r.Key == v1alpha1.OwnerLabel && r.Operator == corev1.NodeSelectorOpNotIn && slices.Contains(r.Values, v1alpha1.OwnerNadra)
-		})
-	})
 }
 
 // lacksClaims reports whether a claim of the pod does not exist yet, for which the

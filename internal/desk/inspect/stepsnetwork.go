@@ -37,7 +37,8 @@ func (s *subject) request() Step {
 	detail := strings.Join(requests, "; ")
 	switch {
 	case s.wish.invalid != nil:
-		return failed(s.wish.invalid.Error(), reason.OfManifest, "Correct what the message names. Neither Multus nor nadra's webhook reads it.")
+		return failed(s.wish.invalid.Error(), reason.OfManifest,
+			"Correct what the message names. Neither Multus nor nadra's webhook reads it.")
 	case !s.wish.asks():
 		detail = "the pod has neither the annotation nor a claim for networks"
 		if owner := metav1.GetControllerOf(s.in.Pod); owner != nil && owner.Kind != "Node" {
@@ -98,6 +99,9 @@ func (s *subject) network(w want) (n attachment.Network, found bool, err error) 
 
 // definition explains whether the NAD exists and can be read.
 func (s *subject) definition(w want) Step {
+	if w.request.Undecided {
+		return notUsed("the allocation decides between networks, or whether there is one")
+	}
 	if w.network == nil {
 		return notUsed("neither the request's DeviceClass nor a config of the claim names a network")
 	}
@@ -113,7 +117,8 @@ func (s *subject) definition(w want) Step {
 	case errors.Is(err, attachment.ErrNoConfig):
 		return ok("exists; its configuration is a file on each node")
 	case err != nil:
-		return unlessAttached(w, failed(err.Error(), reason.OfNetwork, "Correct spec.config of the NetworkAttachmentDefinition. The nodes notice it at once."))
+		return unlessAttached(w,
+			failed(err.Error(), reason.OfNetwork, "Correct spec.config of the NetworkAttachmentDefinition. The nodes notice it at once."))
 	}
 	return ok("exists, and can be read")
 }
@@ -165,7 +170,7 @@ func (s *subject) ipam(w want) Step {
 
 // class explains whether the DeviceClass of the claim's request exists.
 func (s *subject) class(w want) Step {
-	name := w.request.class
+	name := w.request.Class
 	switch {
 	case w.entry == nil:
 		return notUsed("")
@@ -230,9 +235,11 @@ func (s *subject) offeredByNone(w want) Step {
 				"The driver withholds devices that a device plugin has given to pods until these pods end.")
 	}
 	if why := s.x.unavailable(*w.network, nil); why != "" {
-		return explain(why, nil, advice{reason.OfPlugin, "Repair what the plugin names. The nodes then offer the network again within seconds."})
+		return explain(why, nil,
+			advice{reason.OfPlugin, "Repair what the plugin names. The nodes then offer the network again within seconds."})
 	}
-	return failed(fmt.Sprintf("none of the nodes with nadra's driver (%s) offers it", some(slices.Sorted(maps.Keys(s.x.drivers)))), reason.OfNode, seeWhy(w))
+	return failed(fmt.Sprintf("none of the nodes with nadra's driver (%s) offers it", some(slices.Sorted(maps.Keys(s.x.drivers)))),
+		reason.OfNode, seeWhy(w))
 }
 
 // offersNothing explains why no node has any device of nadra.
@@ -240,13 +247,15 @@ func (s *subject) offersNothing(w want) Step {
 	what := "no node has a ResourceSlice of " + v1alpha1.DriverName + ": "
 	switch {
 	case s.in.Drivers == nil:
-		return failed(what+"nadra's driver does not run, no node is nadra's, or none can attach any network"+s.owned(), reason.OfCluster, seeDriver+" "+seeWhy(w))
+		return failed(what+"nadra's driver does not run, no node is nadra's, or none can attach any network"+s.owned(),
+			reason.OfCluster, seeDriver+" "+seeWhy(w))
 	case len(s.in.Drivers) == 0:
 		return failed(what+"nadra's driver is ready on no node"+s.owned(), reason.OfCluster, seeDriver)
 	}
 	what += "nadra's driver is ready on " + some(slices.Sorted(maps.Keys(s.in.Drivers)))
 	if s.in.Installation != nil && s.in.Installation.Labelled() && len(s.ownedNodes()) == 0 && !s.x.unread[Nodes] {
-		return failed(what+", and no node is nadra's by its label", reason.OfCluster, "Label the nodes that nadra serves: kubectl label node NODE "+ownLabel+".")
+		return failed(what+", and no node is nadra's by its label", reason.OfCluster,
+			"Label the nodes that nadra serves: kubectl label node NODE "+ownLabel+".")
 	}
 	return failed(what+", and none of these nodes can attach any network"+s.owned(), reason.OfNode, seeWhy(w))
 }

@@ -29,13 +29,14 @@ type want struct {
 	unlinked bool
 	// unknown: claim and template do not exist, so the claim may not be for networks.
 	unknown bool
-	request request
+	request attachment.Option
 	// problem is why the claim's configuration cannot be read.
 	problem error
 	result  *resourceapi.DeviceRequestAllocationResult
 	status  *resourceapi.AllocatedDeviceStatus
-	// reported is the network's entry in network-status.
-	reported *nadv1.NetworkStatus
+	// reported is the network's entry in network-status, and reportedAt its number there, beginning with 1.
+	reported   *nadv1.NetworkStatus
+	reportedAt int
 }
 
 // shown reports whether a want is for a network, as far as is known.
@@ -74,7 +75,8 @@ func (x *index) wishOf(pod *corev1.Pod) wish {
 		if i < v1alpha1.MaxPodClaims {
 			w.wants = append(w.wants, wants...)
 		} else if slices.ContainsFunc(wants, want.shown) {
-			w.invalid = v1alpha1.CheckSize("spec.resourceClaims", len(pod.Spec.ResourceClaims), v1alpha1.MaxPodClaims, "entries", "remove some of them")
+			w.invalid = v1alpha1.CheckSize("spec.resourceClaims", len(pod.Spec.ResourceClaims),
+				v1alpha1.MaxPodClaims, "entries", "remove some of them")
 			break
 		}
 	}
@@ -103,7 +105,7 @@ func (x *index) wishOf(pod *corev1.Pod) wish {
 func nameInterfaces(wants []want) {
 	selections := make([]attachment.Selection, len(wants))
 	for i, w := range wants {
-		if selections[i].Interface = w.iface; w.problem != nil || w.unknown {
+		if selections[i].Interface = w.iface; w.problem != nil || w.unknown || w.request.Undecided {
 			return
 		}
 	}
@@ -165,10 +167,10 @@ func (w *wish) match(pod *corev1.Pod) {
 	w.hasStatus = ok
 	used, wanted := make([]bool, len(entries)), map[string]bool{}
 	find := func(key func(network, iface string) [2]string) {
-		first := map[[2]string]int{}
-		for i, s := range slices.Backward(entries) {
-			if !s.Default {
-				first[key(s.Name, s.Interface)] = i
+		free := map[[2]string][]int{}
+		for i, s := range entries {
+			if k := key(s.Name, s.Interface); !used[i] && !attachment.IsDefault(s) {
+				free[k] = append(free[k], i)
 			}
 		}
 		for i := range w.wants {
@@ -178,9 +180,9 @@ func (w *wish) match(pod *corev1.Pod) {
 			}
 			name := one.network.String()
 			wanted[name] = true
-			at, found := first[key(name, one.iface)]
-			if found && !used[at] && one.reported == nil && !one.removed() {
-				used[at], one.reported = true, &entries[at]
+			k := key(name, one.iface)
+			if at := free[k]; len(at) > 0 && one.reported == nil && !one.removed() {
+				used[at[0]], one.reported, one.reportedAt, free[k] = true, &entries[at[0]], at[0]+1, at[1:]
 			}
 		}
 	}

@@ -39,7 +39,9 @@ func (x *index) wantsOfEntry(pod *corev1.Pod, entry *corev1.PodResourceClaim, cl
 
 // claimOf returns the claim of an entry. unlinked reports that the claim was created for
 // the pod, but the pod's status does not name it.
-func (x *index) claimOf(pod *corev1.Pod, entry *corev1.PodResourceClaim, claims map[string]string) (claim *resourceapi.ResourceClaim, unlinked bool) {
+func (x *index) claimOf(
+	pod *corev1.Pod, entry *corev1.PodResourceClaim, claims map[string]string,
+) (claim *resourceapi.ResourceClaim, unlinked bool) {
 	if name := entry.ResourceClaimName; name != nil {
 		return x.claims[pod.Namespace+"/"+*name], false
 	}
@@ -53,22 +55,19 @@ func (x *index) claimOf(pod *corev1.Pod, entry *corev1.PodResourceClaim, claims 
 // wantsOfClaim returns the networks of a claim, by its allocation or, without one, by its
 // requests.
 func (x *index) wantsOfClaim(claim *resourceapi.ResourceClaim) []want {
-	requests := x.requestsOf(claim.Spec)
-	results := ownResults(claim)
+	options, results := x.optionsOf(claim), ownResults(claim)
 	allocated := claim.Status.Allocation != nil
 	if !allocated {
-		results = expected(requests)
+		results = expected(options)
 	}
 	if len(results) == 0 {
 		return nil // a claim for something else costs no copy
 	}
 	wants := make([]want, len(results))
 	for i, r := range results {
-		w := want{key: fmt.Sprintf("%s/%d", r.Request, i), claim: claim}
-		if at := slices.IndexFunc(requests, func(q request) bool { return q.name == r.Request }); at >= 0 {
-			w.request = requests[at]
-		} else {
-			w.request = request{name: r.Request}
+		w := want{key: fmt.Sprintf("%s/%d", r.Request, i), claim: claim, request: attachment.Option{Name: r.Request}}
+		if at := slices.IndexFunc(options, func(o attachment.Option) bool { return o.Name == r.Request }); at >= 0 {
+			w.request = options[at]
 		}
 		if allocated {
 			w.result, w.status = &results[i], statusOf(claim, r)
@@ -77,6 +76,19 @@ func (x *index) wantsOfClaim(claim *resourceapi.ResourceClaim) []want {
 	}
 	x.readConfigs(claim, results, wants)
 	return wants
+}
+
+// optionsOf returns the requests of a claim with all their alternatives or, if the claim is not allocated, the
+// alternatives for nadra's devices that the scheduler tries first.
+func (x *index) optionsOf(claim *resourceapi.ResourceClaim) (out []attachment.Option) {
+	if claim.Status.Allocation == nil {
+		return attachment.RequestsOfClaim(claim.Spec, claim.Namespace,
+			func(name string) *resourceapi.DeviceClass { return x.classes[name] }).Ours
+	}
+	for _, r := range claim.Spec.Devices.Requests {
+		out = append(out, attachment.OptionsOf(r)...)
+	}
+	return out
 }
 
 func ownResults(claim *resourceapi.ResourceClaim) []resourceapi.DeviceRequestAllocationResult {
@@ -89,11 +101,11 @@ func ownResults(claim *resourceapi.ResourceClaim) []resourceapi.DeviceRequestAll
 }
 
 // expected returns the results that an allocation will have. None has more than AllocationResultsMaxSize.
-func expected(requests []request) []resourceapi.DeviceRequestAllocationResult {
+func expected(options []attachment.Option) []resourceapi.DeviceRequestAllocationResult {
 	var out []resourceapi.DeviceRequestAllocationResult
-	for _, r := range requests {
-		for range min(r.count, resourceapi.AllocationResultsMaxSize-int64(len(out))) {
-			out = append(out, resourceapi.DeviceRequestAllocationResult{Driver: v1alpha1.DriverName, Request: r.name, Device: r.name})
+	for _, o := range options {
+		for range min(max(o.Count, 1), resourceapi.AllocationResultsMaxSize-int64(len(out))) {
+			out = append(out, resourceapi.DeviceRequestAllocationResult{Driver: v1alpha1.DriverName, Request: o.Name, Device: o.Name})
 		}
 	}
 	return out
@@ -125,16 +137,17 @@ func (x *index) readConfigs(claim *resourceapi.ResourceClaim, results []resource
 	requested, err := attachment.FromClaim(read, attachment.AnyNetwork)
 	for i := range wants {
 		w := &wants[i]
+		if w.problem = err; w.request.Undecided {
+			continue
+		}
 		if err == nil {
 			w.iface = requested[i].Selection.Interface
-		} else {
-			w.problem = err
 		}
 		if err == nil && requested[i].Selection.Network != (attachment.NetworkRef{}) {
 			w.network = &requested[i].Selection.Network
-		} else if ref, ok := x.ofClass(w.request.class); ok {
+		} else if ref, ok := x.ofClass(w.request.Class); ok {
 			w.network = &ref
-		} else if ref, ok := configured(read, w.request.name); ok {
+		} else if ref, ok := configured(read, w.request.Name); ok {
 			w.network = &ref
 		}
 		if s := w.status; s != nil && s.NetworkData != nil {
@@ -182,9 +195,9 @@ func (x *index) classConfigs(class string) []resourceapi.DeviceClassConfiguratio
 func (x *index) configsOf(spec resourceapi.ResourceClaimSpec, wants []want) []resourceapi.DeviceAllocationConfiguration {
 	var out []resourceapi.DeviceAllocationConfiguration
 	for _, w := range wants {
-		for _, c := range x.classConfigs(w.request.class) {
+		for _, c := range x.classConfigs(w.request.Class) {
 			out = append(out, resourceapi.DeviceAllocationConfiguration{
-				Source: resourceapi.AllocationConfigSourceClass, Requests: []string{w.request.name}, DeviceConfiguration: c.DeviceConfiguration,
+				Source: resourceapi.AllocationConfigSourceClass, Requests: []string{w.request.Name}, DeviceConfiguration: c.DeviceConfiguration,
 			})
 		}
 	}
@@ -194,4 +207,16 @@ func (x *index) configsOf(spec resourceapi.ResourceClaimSpec, wants []want) []re
 		})
 	}
 	return out
+}
+
+// ofClass returns the network that a class was created for.
+func (x *index) ofClass(class string) (attachment.NetworkRef, bool) {
+	ref, ours := attachment.ClassNetwork(class)
+	if !ours {
+		return attachment.NetworkRef{}, false
+	}
+	if known, found := x.byClass[class]; found {
+		return known, true // the class's name may be shortened
+	}
+	return ref, true
 }

@@ -33,7 +33,7 @@ func objects(t *testing.T) Input {
 
 // withNodes adds the observations of two nodes, one of which fails.
 func withNodes(in Input) Input {
-	in.Nodes = map[string]NodeObservation{
+	in.Nodes = map[string]nodeObservation{
 		"worker-1": {Pods: &probe.NodePods{
 			VFs: []probe.VF{{PCI: "0000:03:02.0", PF: "eth2", VLAN: 6}, {PCI: "0000:03:02.1", PF: "eth2"}},
 			Pods: []probe.Pod{{

@@ -12,12 +12,12 @@ func (c *podPair) variables() {
 	if c.observed() {
 		was, now = c.was.Observed.Env, c.now.Observed.Env
 	}
-	values := map[Variable]string{} // by variable without its value
+	values := map[variable]string{} // by variable without its value
 	for _, v := range now {
-		values[Variable{Container: v.Container, Name: v.Name}] = v.Value
+		values[variable{Container: v.Container, Name: v.Name}] = v.Value
 	}
 	for _, v := range was {
-		value, found := values[Variable{Container: v.Container, Name: v.Name}]
+		value, found := values[variable{Container: v.Container, Name: v.Name}]
 		switch {
 		case !found:
 			c.add(VariableLost, nil, v.Value, "", "%s is missing%s", v.Name, inContainer(v.Container))
@@ -35,7 +35,7 @@ func inContainer(name string) string {
 }
 
 // variable compares two values of a variable.
-func (c *podPair) variable(was Variable, now string) {
+func (c *podPair) variable(was variable, now string) {
 	isList, isInfo := isDevices(was.Name), strings.HasSuffix(was.Name, infoSuffix) && strings.HasPrefix(was.Name, "PCIDEVICE_")
 	what := was.Name + inContainer(was.Container)
 	switch {

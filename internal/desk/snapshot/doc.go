@@ -9,5 +9,5 @@ const APIVersion = "nadra.dev/v1alpha1"
 // The kinds of this package's files.
 const (
 	Kind       = "Snapshot"
-	ReportKind = "VerifyReport"
+	reportKind = "VerifyReport"
 )

@@ -12,12 +12,12 @@ import (
 )
 
 // specVariables returns the variables about networks in a pod's spec.
-func specVariables(pod *corev1.Pod) []Variable {
-	var out []Variable
+func specVariables(pod *corev1.Pod) []variable {
+	var out []variable
 	for _, c := range pod.Spec.Containers {
 		for _, e := range c.Env {
 			if e.ValueFrom == nil && probe.KeepVariable(e.Name) {
-				out = append(out, Variable{Container: c.Name, Name: e.Name, Value: e.Value})
+				out = append(out, variable{Container: c.Name, Name: e.Name, Value: e.Value})
 			}
 		}
 	}
@@ -44,14 +44,14 @@ func (p *Pod) addDerived(s *indexed) {
 	}
 	for _, v := range variables {
 		if name, value, _ := strings.Cut(v, "="); !strings.HasSuffix(name, infoSuffix) {
-			p.Env = append(p.Env, Variable{Name: name, Value: value})
+			p.Env = append(p.Env, variable{Name: name, Value: value})
 		}
 	}
 	sortVariables(p.Env)
 }
 
-func sortVariables(list []Variable) {
-	slices.SortFunc(list, func(a, b Variable) int {
+func sortVariables(list []variable) {
+	slices.SortFunc(list, func(a, b variable) int {
 		return cmp.Or(cmp.Compare(a.Container, b.Container), cmp.Compare(a.Name, b.Name))
 	})
 }

@@ -21,33 +21,19 @@ import (
 // Input is what a snapshot is built from.
 type Input struct {
 	inspect.Input
-	// parents are the controllers of ReplicaSets and Jobs, for example the Deployment of
-	// a ReplicaSet. For a missing one, the name of the ReplicaSet decides.
-	parents map[identity]Workload
+	parents inspect.Parents
 	// Nodes are the observations of nodes, by node name.
-	Nodes map[string]NodeObservation
+	Nodes map[string]nodeObservation
 	// Known are networks, namespace/name, to record even if no pod uses them.
 	Known []string
 	// Taken, Source, Namespace and Selector are the snapshot's.
 	Taken, Source, Namespace, Selector string
 }
 
-// NodeObservation is what a node observed of its pods, or why it could not be inspected.
-type NodeObservation struct {
+// nodeObservation is what a node observed of its pods, or why it could not be inspected.
+type nodeObservation struct {
 	Pods *probe.NodePods
 	Err  error
-}
-
-// addParent records the controller of a ReplicaSet or a Job.
-func (in *Input) addParent(kind string, o metav1.Object) {
-	owner := metav1.GetControllerOf(o)
-	if owner == nil {
-		return
-	}
-	if in.parents == nil {
-		in.parents = map[identity]Workload{}
-	}
-	in.parents[identity{o.GetNamespace(), kind, o.GetName()}] = Workload{Kind: owner.Kind, Name: owner.Name}
 }
 
 // ReadObjects adds the objects of a file in the format of `kubectl get -o yaml` or json.
@@ -119,7 +105,7 @@ func (in *Input) addObject(kind string, raw json.RawMessage) error {
 		if err != nil {
 			return err
 		}
-		in.addParent(o.Kind, o)
+		in.parents.Add(o.Kind, o)
 		return nil
 	case "ResourceClaim.resource.k8s.io":
 		return addTo(&in.Claims, raw)

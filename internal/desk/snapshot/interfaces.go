@@ -17,44 +17,27 @@ import (
 
 // addInterfaces joins network-status with the rows of the pod.
 func (p *Pod) addInterfaces(pod *corev1.Pod, rows []inspect.Attachment) {
-	used := make([]bool, len(rows))
-	entries, _ := attachment.StatusesOf(pod)
-	at := make([]int, len(entries)) // the row of each
-	by := map[string]System{}
-	find := func(key func(network, iface string) [2]string) {
-		free := map[[2]string][]int{}
-		for j, r := range rows {
-			if r.Network == nil || used[j] {
-				continue
-			}
-			k := key(r.Network.String(), r.Interface)
-			free[k], by[k[0]] = append(free[k], j), cmp.Or(by[k[0]], systemOf(r))
-		}
-		for i, e := range entries {
-			k := key(e.Name, e.Interface)
-			if of := free[k]; len(of) > 0 && at[i] == 0 && !attachment.IsDefault(e) {
-				used[of[0]], at[i], free[k] = true, of[0]+1, of[1:]
-			}
+	reported, by := map[int]inspect.Attachment{}, map[string]System{}
+	for _, r := range rows {
+		reported[r.ReportedAt] = r
+		if r.Network != nil {
+			by[r.Network.String()] = cmp.Or(by[r.Network.String()], systemOf(r))
 		}
 	}
-	find(func(network, iface string) [2]string { return [2]string{network, iface} })
-	find(func(network, _ string) [2]string { return [2]string{network} })
+	entries, _ := attachment.StatusesOf(pod)
 	for i, e := range entries {
 		n := interfaceOf(e)
-		switch {
-		case attachment.IsDefault(e):
-		case at[i] > 0:
-			n.addRow(rows[at[i]-1])
-		default: // a plugin may make several interfaces
+		if r, found := reported[i+1]; found {
+			n.addRow(r)
+		} else if !n.Default { // a plugin may make several interfaces
 			n.By = by[n.Network]
 		}
 		p.Interfaces = append(p.Interfaces, n)
 	}
-	for j, r := range rows {
-		if used[j] {
-			continue
+	for _, r := range rows {
+		if r.ReportedAt == 0 {
+			p.addUnreported(r)
 		}
-		p.addUnreported(r)
 	}
 }
 
@@ -74,7 +57,8 @@ func (p *Pod) addUnreported(r inspect.Attachment) {
 		p.Interfaces = append(p.Interfaces, n)
 	case inspect.Unclaimed, inspect.Removed, inspect.Ended, inspect.Gone:
 	default:
-		p.Lacking = append(p.Lacking, Lack{Network: network, Interface: r.Interface, State: string(r.State), Reason: cmp.Or(r.Message, r.Reason)})
+		p.Lacking = append(p.Lacking,
+			Lack{Network: network, Interface: r.Interface, State: string(r.State), Reason: cmp.Or(r.Message, r.Reason)})
 	}
 }
 
@@ -200,7 +184,8 @@ func (in *Input) devicesOf(pod *corev1.Pod) []Device {
 		}
 	}
 	slices.SortFunc(out, func(a, b Device) int {
-		return cmp.Or(cmp.Compare(a.Claim, b.Claim), cmp.Compare(a.Request, b.Request), cmp.Compare(a.Interface, b.Interface), cmp.Compare(a.Device, b.Device))
+		return cmp.Or(cmp.Compare(a.Claim, b.Claim), cmp.Compare(a.Request, b.Request),
+			cmp.Compare(a.Interface, b.Interface), cmp.Compare(a.Device, b.Device))
 	})
 	return out
 }
@@ -219,7 +204,8 @@ func deviceOf(claim *resourceapi.ResourceClaim, d resourceapi.AllocatedDeviceSta
 		return out
 	}
 	for _, r := range claim.Status.Allocation.Devices.Results {
-		if r.Driver == d.Driver && r.Pool == d.Pool && r.Device == d.Device && string(ptr.Deref(r.ShareID, "")) == ptr.Deref(d.ShareID, "") {
+		if r.Driver == d.Driver && r.Pool == d.Pool && r.Device == d.Device &&
+			string(ptr.Deref(r.ShareID, "")) == ptr.Deref(d.ShareID, "") {
 			out.Request = r.Request
 		}
 	}

@@ -68,7 +68,7 @@ func observedOf(from *probe.Pod, p *Pod, object *corev1.Pod, vfs []probe.VF) *Ob
 			continue // the sandbox, or an ended init container
 		}
 		for name, value := range c.Env {
-			out.Env = append(out.Env, Variable{Container: names[c.ID], Name: name, Value: value})
+			out.Env = append(out.Env, variable{Container: names[c.ID], Name: name, Value: value})
 		}
 	}
 	sortVariables(out.Env)

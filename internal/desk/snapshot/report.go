@@ -72,7 +72,7 @@ type Difference struct {
 // report sorts and counts the differences.
 func (c *comparison) report() *Report {
 	r := &Report{
-		APIVersion: APIVersion, Kind: ReportKind, Was: sideOf(c.was.Snapshot), Now: sideOf(c.now.Snapshot), Summary: c.summary,
+		APIVersion: APIVersion, Kind: reportKind, Was: sideOf(c.was.Snapshot), Now: sideOf(c.now.Snapshot), Summary: c.summary,
 		Workloads: []WorkloadResult{}, Differences: []Difference{},
 	}
 	for _, d := range c.found {

@@ -29,7 +29,7 @@ func sample() *Snapshot {
 						Device: &DeviceInfo{Type: "pci", PCI: "0000:03:02.0", RDMA: "mlx5_2"},
 					},
 				},
-				Env: []Variable{{Name: "PCIDEVICE_INTEL_COM_SRIOV", Value: "0000:03:02.0"}},
+				Env: []variable{{Name: "PCIDEVICE_INTEL_COM_SRIOV", Value: "0000:03:02.0"}},
 				Observed: &Observed{
 					Links: []probe.Link{
 						{Name: "eth0", Kind: "veth", MAC: "0a:00:00:00:00:01", MTU: 1450, Up: true, Running: true, Lower: "veth1", OnHost: true, LowerMaster: "cni0", Addresses: []string{"10.98.1.4/24"}},
@@ -50,7 +50,7 @@ func sample() *Snapshot {
 					},
 					Sysctls: map[string]string{"net.core.somaxconn": "4096"},
 					VFs:     []probe.VF{{PCI: "0000:03:02.0", PF: "eth2", VLAN: 6, Driver: "iavf", LinkState: "auto"}},
-					Env: []Variable{
+					Env: []variable{
 						{Container: "du", Name: "NCCL_SOCKET_IFNAME", Value: "f1"},
 						{Container: "du", Name: "PCIDEVICE_INTEL_COM_SRIOV", Value: "0000:03:02.0"},
 						{Container: "du", Name: "PCIDEVICE_INTEL_COM_SRIOV_INFO", Value: `{"0000:03:02.0": {}}`},

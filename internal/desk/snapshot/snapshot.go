@@ -62,7 +62,7 @@ type Pod struct {
 	Devices []Device `json:"devices,omitempty"`
 	// Env are the variables of device plugins that follow from the pod's spec and
 	// devices; sorted.
-	Env []Variable `json:"env,omitempty"`
+	Env []variable `json:"env,omitempty"`
 	// Observed is what the node observed; nil if it was not inspected.
 	Observed *Observed `json:"observed,omitempty"`
 
@@ -169,8 +169,8 @@ type Device struct {
 	Ready string `json:"ready,omitempty"`
 }
 
-// Variable is an environment variable.
-type Variable struct {
+// variable is an environment variable.
+type variable struct {
 	// Container is empty for a variable of all containers.
 	Container string `json:"container,omitempty"`
 	Name      string `json:"name"`
@@ -186,7 +186,7 @@ type Observed struct {
 	// VFs are the pod's virtual functions.
 	VFs []probe.VF `json:"vfs,omitempty"`
 	// Env are variables of the containers' first processes, sorted.
-	Env []Variable `json:"env,omitempty"`
+	Env []variable `json:"env,omitempty"`
 	// Errors are the errors of inspecting the pod.
 	Errors []string `json:"errors,omitempty"`
 }

@@ -73,12 +73,12 @@ func (c Cluster) progress(activity string) {
 func (c Cluster) readParents(ctx context.Context, in *Input) error {
 	sets, jobs := c.Kube.AppsV1().ReplicaSets(c.Namespace), c.Kube.BatchV1().Jobs(c.Namespace)
 	_, err := kube.EachReadable(ctx, kube.All, sets.List,
-		func(o *appsv1.ReplicaSet) { in.addParent("ReplicaSet", o) })
+		func(o *appsv1.ReplicaSet) { in.parents.Add("ReplicaSet", o) })
 	if err != nil {
 		return fmt.Errorf("listing replicasets: %w", err)
 	}
 	_, err = kube.EachReadable(ctx, kube.All, jobs.List,
-		func(o *batchv1.Job) { in.addParent("Job", o) })
+		func(o *batchv1.Job) { in.parents.Add("Job", o) })
 	if err != nil {
 		return fmt.Errorf("listing jobs: %w", err)
 	}
@@ -86,7 +86,7 @@ func (c Cluster) readParents(ctx context.Context, in *Input) error {
 }
 
 // inspectNodes runs a pod on each node with pods of the snapshot, which inspects those.
-func (c Cluster) inspectNodes(ctx context.Context, s *Snapshot, pods []*corev1.Pod) (map[string]NodeObservation, error) {
+func (c Cluster) inspectNodes(ctx context.Context, s *Snapshot, pods []*corev1.Pod) (map[string]nodeObservation, error) {
 	uids := map[string][]string{}
 	for _, p := range pods {
 		recorded := slices.ContainsFunc(s.Pods, func(r Pod) bool { return r.Namespace == p.Namespace && r.Name == p.Name })
@@ -99,10 +99,10 @@ func (c Cluster) inspectNodes(ctx context.Context, s *Snapshot, pods []*corev1.P
 		of = "node"
 	}
 	c.progress(fmt.Sprintf("Inspecting the pods of %d %s", len(uids), of))
-	out := make(map[string]NodeObservation, len(uids))
+	out := make(map[string]nodeObservation, len(uids))
 	inspect := func(node string) (*probe.NodePods, error) { return c.inspectNode(ctx, node, uids[node]) }
 	for _, r := range nodepod.OnEach(ctx, *c.Nodes, slices.Collect(maps.Keys(uids)), inspect) {
-		out[r.Node] = NodeObservation{Pods: r.Report, Err: r.Err}
+		out[r.Node] = nodeObservation{Pods: r.Report, Err: r.Err}
 	}
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("inspecting the nodes: %w", ctx.Err())

@@ -15,7 +15,7 @@ func TestStranded(t *testing.T) {
 	}
 	atMultus := NewState()
 	atNadra := NewState()
-	atNadra.Namespaces["core"] = NamespaceState{}
+	atNadra.Namespaces["core"] = namespaceState{}
 	pinned, daemon, static := of("a", false), of("a", false), of("a", false)
 	pinned.Pinned, daemon.Workload.Kind, static.Static = true, "DaemonSet", true
 	for name, tt := range map[string]struct {

@@ -183,9 +183,9 @@ func (f *Facts) Ready(w Workload) int {
 	return n
 }
 
-// namespaces returns the namespaces of pods with networks and of workloads that
+// Namespaces returns the namespaces of pods with networks and of workloads that
 // stay, sorted.
-func (f *Facts) namespaces() []string {
+func (f *Facts) Namespaces() []string {
 	var out []string
 	for _, p := range f.Pods {
 		out = append(out, p.Namespace)

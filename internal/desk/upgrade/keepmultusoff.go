@@ -59,7 +59,7 @@ func (r *run) restoreMultus(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("reading DaemonSet %s: %w", name, err)
 		}
-		changed, err := Restore(ds, originals[name])
+		changed, err := restore(ds, originals[name])
 		if err == nil && changed {
 			err = r.updateDaemonSet(ctx, ds)
 		}
@@ -87,6 +87,7 @@ func (r *run) multusPodsOn(ctx context.Context, node string) ([]corev1.Pod, erro
 	}
 	return slices.DeleteFunc(pods, func(p corev1.Pod) bool {
 		owner := metav1.GetControllerOf(&p)
-		return owner == nil || owner.Kind != "DaemonSet" || !slices.Contains(r.plan.Multus, MultusRef{Namespace: p.Namespace, DaemonSet: owner.Name})
+		return owner == nil || owner.Kind != "DaemonSet" ||
+			!slices.Contains(r.plan.Multus, MultusRef{Namespace: p.Namespace, DaemonSet: owner.Name})
 	}), nil
 }

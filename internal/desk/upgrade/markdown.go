@@ -72,7 +72,7 @@ func rolloutTable(b *strings.Builder, w Wave) {
 }
 
 // Commands returns the commands of kubectl that move the namespace.
-func (s NamespaceShare) Commands() []string {
+func (s namespaceShare) Commands() []string {
 	out := []string{"kubectl label namespace " + s.Name + " nadra.dev/owner=nadra --overwrite"}
 	for _, w := range s.Restarts {
 		name := strings.ToLower(w.Kind) + "/" + w.Name

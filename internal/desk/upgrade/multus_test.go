@@ -32,6 +32,11 @@ func TestKeepOffAndRestore(t *testing.T) {
 			"affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: a, operator: Exists}]}, {matchFields: [{key: metadata.name, operator: In, values: [x]}]}]}}}",
 			"affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: a, operator: Exists}, " + not + "]}, {matchExpressions: [" + not + "], matchFields: [{key: metadata.name, operator: In, values: [x]}]}]}}}",
 		},
+		// With the requirement, the empty term, which matches no node, would match all of Multus' nodes.
+		"an empty term": {
+			"affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{}, {matchExpressions: [{key: a, operator: Exists}]}]}}}",
+			"affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{}, {matchExpressions: [{key: a, operator: Exists}, " + not + "]}]}}}",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, original := daemonSet(t, test.before), daemonSet(t, test.before)
@@ -47,16 +52,25 @@ func TestKeepOffAndRestore(t *testing.T) {
 			if _, again, err := keepOff(d); err != nil || again {
 				t.Errorf("a second time: changed %v, %v", again, err)
 			}
-			if changed, err := Restore(d, was); err != nil || !changed {
+			if changed, err := restore(d, was); err != nil || !changed {
 				t.Errorf("restored %v, %v", changed, err)
 			}
 			if diff := cmp.Diff(text(t, original), text(t, d)); diff != "" {
 				t.Errorf("restored (-want +got):\n%s", diff)
 			}
-			if again, err := Restore(d, was); err != nil || again {
+			if again, err := restore(d, was); err != nil || again {
 				t.Errorf("restored a second time: %v, %v", again, err)
 			}
 		})
+	}
+}
+
+// A DaemonSet whose only term matches no node stays as it is.
+func TestKeepOffNoNode(t *testing.T) {
+	d := daemonSet(t, "affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{}]}}}")
+	before := text(t, d)
+	if _, changed, err := keepOff(d); err != nil || changed || text(t, d) != before {
+		t.Errorf("changed %v, %v:\n%s", changed, err, text(t, d))
 	}
 }
 

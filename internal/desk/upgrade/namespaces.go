@@ -63,7 +63,7 @@ func (r *run) assignNamespace(ctx context.Context, name string) error {
 		return nil
 	}
 	if _, known := r.state.Namespaces[name]; !known {
-		r.state.Namespaces[name] = NamespaceState{Owner: ns.Labels[v1alpha1.OwnerLabel]}
+		r.state.Namespaces[name] = namespaceState{Owner: ns.Labels[v1alpha1.OwnerLabel]}
 		if err := r.save(ctx); err != nil {
 			return err
 		}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/kubectl/pkg/util/podutils"
 
 	"github.com/nadra-dev/nadra/internal/desk/canary"
+	"github.com/nadra-dev/nadra/internal/desk/inspect"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
@@ -74,7 +75,14 @@ func nodeOf(n *corev1.Node, domainLabel string) Node {
 
 // pods returns the running pods with networks, sorted.
 func (o *Objects) pods() []Pod {
-	parents, attached := o.parents(), o.attachedByNadra()
+	var parents inspect.Parents
+	for i := range o.ReplicaSets {
+		parents.Add("ReplicaSet", &o.ReplicaSets[i])
+	}
+	for i := range o.Jobs {
+		parents.Add("Job", &o.Jobs[i])
+	}
+	attached := o.attachedByNadra()
 	var out []Pod
 	for i := range o.Pods {
 		if p := &o.Pods[i]; hasNetworks(p) {
@@ -103,7 +111,7 @@ func hasNetworks(p *corev1.Pod) bool {
 	return attachment.NamesNetworks(p) || p.Annotations[attachment.DefaultNetworkAnnotation] != ""
 }
 
-func podOf(p *corev1.Pod, parents map[Workload]Workload) Pod {
+func podOf(p *corev1.Pod, parents inspect.Parents) Pod {
 	_, static := p.Annotations[corev1.MirrorPodAnnotationKey]
 	out := Pod{
 		Namespace: p.Namespace, Name: p.Name, UID: p.UID, Node: p.Spec.NodeName, Static: static,
@@ -112,33 +120,15 @@ func podOf(p *corev1.Pod, parents map[Workload]Workload) Pod {
 		Started:     p.CreationTimestamp.Time,
 		Ready:       podutils.IsPodReady(p) && p.DeletionTimestamp == nil,
 
-		Disposable: p.DeletionTimestamp != nil || p.Labels[canary.NameLabel] == canary.Name && p.Labels[canary.ManagerLabel] == canary.ManagerName,
+		Disposable: p.DeletionTimestamp != nil ||
+			p.Labels[canary.NameLabel] == canary.Name && p.Labels[canary.ManagerLabel] == canary.ManagerName,
 	}
-	if owner := metav1.GetControllerOf(p); owner != nil && !static {
+	if owner := parents.WorkloadOf(p); owner != nil {
 		out.Workload = Workload{Kind: owner.Kind, Namespace: p.Namespace, Name: owner.Name}
-		if parent, known := parents[out.Workload]; known {
-			out.Workload = parent
-		}
 		out.Tolerates = slices.ContainsFunc(p.Spec.Tolerations, func(t corev1.Toleration) bool {
-			return (t.Key == moving.Key && t.Value == "" || t.Key == "" && t.Operator == corev1.TolerationOpExists) && (t.Effect == "" || t.Effect == moving.Effect)
+			return (t.Key == moving.Key && t.Value == "" || t.Key == "" && t.Operator == corev1.TolerationOpExists) &&
+				(t.Effect == "" || t.Effect == moving.Effect)
 		})
-	}
-	return out
-}
-
-// parents maps ReplicaSets and Jobs to the workloads that control them.
-func (o *Objects) parents() map[Workload]Workload {
-	out := map[Workload]Workload{}
-	add := func(kind string, child *metav1.ObjectMeta) {
-		if owner := metav1.GetControllerOf(child); owner != nil {
-			out[Workload{kind, child.Namespace, child.Name}] = Workload{owner.Kind, child.Namespace, owner.Name}
-		}
-	}
-	for i := range o.ReplicaSets {
-		add("ReplicaSet", &o.ReplicaSets[i].ObjectMeta)
-	}
-	for i := range o.Jobs {
-		add("Job", &o.Jobs[i].ObjectMeta)
 	}
 	return out
 }

@@ -53,11 +53,11 @@ type Wave struct {
 	Namespaces []string    `json:"namespaces,omitempty"`
 	Nodes      []NodeShare `json:"nodes,omitempty"`
 	// Rollouts are the workloads of its namespaces, beside Multus.
-	Rollouts []NamespaceShare `json:"rollouts,omitempty"`
+	Rollouts []namespaceShare `json:"rollouts,omitempty"`
 }
 
-// NamespaceShare is a namespace of a wave, with the pods that its move concerns.
-type NamespaceShare struct {
+// namespaceShare is a namespace of a wave, with the pods that its move concerns.
+type namespaceShare struct {
 	Name string `json:"name"`
 	// Restarts are the workloads that a rollout restarts.
 	Restarts []WorkloadPods `json:"restarts,omitempty"`

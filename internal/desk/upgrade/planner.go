@@ -28,7 +28,9 @@ type Options struct {
 // the problems of the plan.
 func NewPlan(f Facts, o Options) *Plan {
 	p := planner{Facts: f, Options: o}
-	out := &Plan{APIVersion: APIVersion, Kind: PlanKind, Source: f.Source, BesideMultus: f.BesideMultus, Multus: []MultusRef{}, Waves: []Wave{}}
+	out := &Plan{
+		APIVersion: APIVersion, Kind: PlanKind, Source: f.Source, BesideMultus: f.BesideMultus, Multus: []MultusRef{}, Waves: []Wave{},
+	}
 	for _, m := range f.Multus {
 		out.Multus = append(out.Multus, m.MultusRef)
 	}
@@ -159,17 +161,12 @@ func (p *planner) assignNamespaces(movers []Node) {
 // namespaces that a person labelled for Multus, and those that a workload holds back.
 func (p *planner) moving() []string {
 	var out []string
-	for _, ns := range p.namespaces() {
-		if p.owner(ns) != v1alpha1.OwnerNadra && p.Owners[ns] != v1alpha1.OwnerMultus && !p.hasStaying(ns) {
+	for _, ns := range p.Namespaces() {
+		if p.owner(ns) != v1alpha1.OwnerNadra && p.Owners[ns] != v1alpha1.OwnerMultus && p.heldBack(ns).Kind == "" {
 			out = append(out, ns)
 		}
 	}
 	return out
-}
-
-// hasStaying reports whether a workload holds its namespace back.
-func (p *planner) hasStaying(namespace string) bool {
-	return slices.ContainsFunc(p.Stays, func(s Stay) bool { return s.Workload.Namespace == namespace && !s.Pinned })
 }
 
 func (p *planner) summary(out *Plan) Summary {

@@ -113,7 +113,7 @@ func (p *planner) staying(movers []Node) []translate.Finding {
 		leaving = append(leaving, n.Name)
 	}
 	hasNode := p.hasNodeOf(v1alpha1.OwnerMultus, leaving...)
-	for _, ns := range p.namespaces() {
+	for _, ns := range p.Namespaces() {
 		switch {
 		case p.Owners[ns] != v1alpha1.OwnerMultus:
 		case hasNode:

@@ -103,8 +103,8 @@ func (p Pod) servedByNadra() bool { return p.Nadra || p.Unclaimed }
 // Rollouts returns the workloads of a namespace that a rollout restarts so that the pods change their owner, and
 // the workloads and pods that nothing restarts. It leaves out pods that stay: static ones, those of workloads
 // in stays, and those that their own label leaves to Multus.
-func (f *Facts) Rollouts(namespace string, direction Direction, stays []Workload) NamespaceShare {
-	out := NamespaceShare{Name: namespace}
+func (f *Facts) Rollouts(namespace string, direction Direction, stays []Workload) namespaceShare {
+	out := namespaceShare{Name: namespace}
 	var restarts, later []Pod
 	for _, p := range f.Pods {
 		w := p.Workload

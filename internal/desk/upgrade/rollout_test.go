@@ -93,13 +93,13 @@ func TestRollouts(t *testing.T) {
 	f.Controllers = append(f.Controllers, Controller{Workload: Workload{"DaemonSet", "a", "held"}, Held: "its update strategy is OnDelete"},
 		Controller{Workload: Workload{"Deployment", "a", "ours"}}, Controller{Workload: Workload{"Deployment", "a", "stays"}})
 	stays := []Workload{{"Deployment", "a", "stays"}}
-	want := NamespaceShare{Name: "a", Restarts: []WorkloadPods{{Workload{"Deployment", "a", "web"}, 2}}, Later: []WorkloadPods{
+	want := namespaceShare{Name: "a", Restarts: []WorkloadPods{{Workload{"Deployment", "a", "web"}, 2}}, Later: []WorkloadPods{
 		{Workload{"DaemonSet", "a", "held"}, 1}, {Workload{"Job", "a", "job"}, 1}, {Workload{"Pod", "a", "bare"}, 1},
 	}}
 	if diff := cmp.Diff(want, f.Rollouts("a", ToNadra, stays)); diff != "" {
 		t.Error(diff)
 	}
-	back := NamespaceShare{Name: "a", Restarts: []WorkloadPods{{Workload{"Deployment", "a", "ours"}, 1}}}
+	back := namespaceShare{Name: "a", Restarts: []WorkloadPods{{Workload{"Deployment", "a", "ours"}, 1}}}
 	if diff := cmp.Diff(back, f.Rollouts("a", ToMultus, stays)); diff != "" {
 		t.Error(diff)
 	}
@@ -242,4 +242,21 @@ func TestRolloutLines(t *testing.T) {
 func with(f Facts, change func(*Facts)) Facts {
 	change(&f)
 	return f
+}
+
+// TestUnservedHoldsNodesPlanBack checks that a workload of a pool that nothing serves holds its namespace back where nodes
+// move: beside Multus, the webhook leaves its pods to Multus.
+func TestUnservedHoldsNodesPlanBack(t *testing.T) {
+	f := Facts{
+		Nodes: []Node{{Name: "n1", Ready: true, Linux: true}, {Name: "n2", Ready: true, Linux: true}}, DefaultOwner: "multus",
+		Pods:  []Pod{{Namespace: "a", Name: "x", Node: "n1"}, {Namespace: "b", Name: "x", Node: "n1"}},
+		Stays: []Stay{{Workload: Workload{"Deployment", "b", "x"}, Unserved: true}},
+	}
+	var moving []string
+	for _, w := range NewPlan(f, Options{}).Waves {
+		moving = append(moving, w.Namespaces...)
+	}
+	if !slices.Equal(moving, []string{"a"}) {
+		t.Errorf("namespaces %v, want a alone", moving)
+	}
 }

@@ -14,11 +14,11 @@ import (
 // planRollouts cuts a cluster in which Multus stays on all nodes into waves of namespaces. The first wave has one
 // namespace, each other up to MaxUnavailable, those with few pods first.
 func (p *planner) planRollouts(out *Plan) {
-	var shares []NamespaceShare
+	var shares []namespaceShare
 	for _, ns := range p.rolling(out.staying()) {
 		shares = append(shares, p.Rollouts(ns, ToNadra, out.staying()))
 	}
-	slices.SortStableFunc(shares, func(a, b NamespaceShare) int {
+	slices.SortStableFunc(shares, func(a, b namespaceShare) int {
 		return cmp.Or(cmp.Compare(p.rank(a.Name), p.rank(b.Name)), cmp.Compare(a.pods(), b.pods()), strings.Compare(a.Name, b.Name))
 	})
 	for _, s := range shares {
@@ -35,7 +35,7 @@ func (p *planner) planRollouts(out *Plan) {
 }
 
 // pods counts the pods that a rollout restarts.
-func (s NamespaceShare) pods() int { return total(s.Restarts) }
+func (s namespaceShare) pods() int { return total(s.Restarts) }
 
 func total(all []WorkloadPods) int {
 	n := 0
@@ -45,7 +45,7 @@ func total(all []WorkloadPods) int {
 	return n
 }
 
-func rolloutSummary(out *Plan, shares []NamespaceShare) Summary {
+func rolloutSummary(out *Plan, shares []namespaceShare) Summary {
 	s := Summary{Waves: len(out.Waves), Namespaces: len(shares), Rollouts: &RolloutSummary{}}
 	for _, share := range shares {
 		s.Rollouts.Workloads += len(share.Restarts)
@@ -61,7 +61,7 @@ func rolloutSummary(out *Plan, shares []NamespaceShare) Summary {
 // those that a workload holds back.
 func (p *planner) rolling(stays []Workload) []string {
 	var out []string
-	for _, ns := range p.namespaces() {
+	for _, ns := range p.Namespaces() {
 		if p.Owners[ns] == v1alpha1.OwnerMultus || slices.Contains(p.Exclude, ns) || p.heldBack(ns).Kind != "" {
 			continue
 		}
@@ -72,10 +72,11 @@ func (p *planner) rolling(stays []Workload) []string {
 	return out
 }
 
-// heldBack returns the workload that holds a namespace back, one that the webhook would refuse there; without a kind if there is none.
+// heldBack returns the workload that holds its namespace back, without a kind if there is none. Beside Multus, the webhook
+// would refuse its pods in a namespace that has moved.
 func (p *planner) heldBack(namespace string) Workload {
 	for _, s := range p.Stays {
-		if s.Workload.Namespace == namespace && !s.Pinned && !s.Unserved {
+		if s.Workload.Namespace == namespace && !s.Pinned && (!s.Unserved || !p.BesideMultus) {
 			return s.Workload
 		}
 	}
@@ -83,13 +84,14 @@ func (p *planner) heldBack(namespace string) Workload {
 }
 
 // rolloutProblems returns the problems of the waves.
-func (p *planner) rolloutProblems(shares []NamespaceShare) []translate.Finding {
+func (p *planner) rolloutProblems(shares []namespaceShare) []translate.Finding {
 	out := p.readiness()
 	if !p.Installed {
 		out = append(out, notInstalled("beside-multus"))
 	}
 	if len(shares) == 0 {
-		out = append(out, problem(codeNothing, blocker, noObject, "no namespace is left to move", "Nothing needs to be done, unless --exclude leaves out too many namespaces."))
+		out = append(out, problem(codeNothing, blocker, noObject, "no namespace is left to move",
+			"Nothing needs to be done, unless --exclude leaves out too many namespaces."))
 	}
 	for _, b := range p.Blind {
 		out = append(out, problem(codeBlind, warning, b.Object, b.Message, b.Fix))
@@ -104,13 +106,15 @@ func (p *planner) rolloutProblems(shares []NamespaceShare) []translate.Finding {
 // leftNamespaces explains which namespaces and workloads stay with Multus.
 func (p *planner) leftNamespaces() []translate.Finding {
 	var out []translate.Finding
-	for _, ns := range p.namespaces() {
+	for _, ns := range p.Namespaces() {
 		held := p.heldBack(ns)
 		switch {
 		case p.Owners[ns] == v1alpha1.OwnerMultus:
-			out = append(out, problem(codePinned, info, ref("Namespace", "", ns), "its label leaves it to Multus", "To move it, remove the label nadra.dev/owner, and plan again."))
+			out = append(out, problem(codePinned, info, ref("Namespace", "", ns), "its label leaves it to Multus",
+				"To move it, remove the label nadra.dev/owner, and plan again."))
 		case slices.Contains(p.Exclude, ns):
-			out = append(out, problem(codePinned, info, ref("Namespace", "", ns), "it stays with Multus: it is excluded", "To move it, plan again."))
+			out = append(out,
+				problem(codePinned, info, ref("Namespace", "", ns), "it stays with Multus: it is excluded", "To move it, plan again."))
 		case held.Kind != "":
 			out = append(out, problem(
 				codeStays, warning, held.ref(), "it stays with Multus, and its whole namespace with it, because the webhook would refuse its pods there",
@@ -120,14 +124,15 @@ func (p *planner) leftNamespaces() []translate.Finding {
 	}
 	for _, pod := range p.Pods {
 		if pod.Static {
-			out = append(out, problem(codeStatic, info, ref("Pod", pod.Namespace, pod.Name), "it is a static pod, whose networks Multus attaches in any namespace", "Nothing needs to be done."))
+			out = append(out, problem(codeStatic, info, ref("Pod", pod.Namespace, pod.Name),
+				"it is a static pod, whose networks Multus attaches in any namespace", "Nothing needs to be done."))
 		}
 	}
 	return out
 }
 
 // ofRollout checks what a rollout restarts, and what it does not.
-func (p *planner) ofRollout(s NamespaceShare) []translate.Finding {
+func (p *planner) ofRollout(s namespaceShare) []translate.Finding {
 	var out []translate.Finding
 	for _, w := range s.Later {
 		if c := p.controller(w.Workload); c != nil {
@@ -138,7 +143,8 @@ func (p *planner) ofRollout(s NamespaceShare) []translate.Finding {
 			continue
 		}
 		out = append(out, problem(
-			codeLater, info, w.Workload.ref(), "nothing restarts its "+words.Count(w.Pods, "pod")+": nadra serves it from its next start on",
+			codeLater, info, w.Workload.ref(), "nothing restarts its "+
+				words.Count(w.Pods, "pod")+": nadra serves it from its next start on",
 			"Nothing needs to be done, unless its networks are to be nadra's now: then recreate it.",
 		))
 	}
@@ -151,7 +157,7 @@ func (p *planner) ofRollout(s NamespaceShare) []translate.Finding {
 }
 
 // ofBudget compares a budget with the rollouts of its pods' workloads.
-func (p *planner) ofBudget(b Budget, s NamespaceShare) []translate.Finding {
+func (p *planner) ofBudget(b Budget, s namespaceShare) []translate.Finding {
 	object := ref("PodDisruptionBudget", b.Namespace, b.Name)
 	for _, w := range s.Restarts {
 		c := p.controller(w.Workload)
@@ -160,12 +166,14 @@ func (p *planner) ofBudget(b Budget, s NamespaceShare) []translate.Finding {
 		case c == nil || !protects:
 		case b.Allowed == 0 && b.Healthy < b.Expected:
 			return []translate.Finding{problem(
-				codeWaitsBudget, warning, object, fmt.Sprintf("%d of %d required pods are healthy before the rollout of %s", b.Healthy, b.Expected, w.Workload),
+				codeWaitsBudget, warning, object, fmt.Sprintf("%d of %d required pods are healthy before the rollout of %s",
+					b.Healthy, b.Expected, w.Workload),
 				"Repair its workload first.",
 			)}
 		case c.Down > b.Allowed:
 			return []translate.Finding{problem(
-				codeRolloutPDB, warning, object, fmt.Sprintf("the rollout of %s takes down up to %s at once, and the budget allows %d", w.Workload, words.Count(int(c.Down), "pod"), b.Allowed),
+				codeRolloutPDB, warning, object, fmt.Sprintf("the rollout of %s takes down up to %s at once, and the budget allows %d",
+					w.Workload, words.Count(int(c.Down), "pod"), b.Allowed),
 				"Lower maxUnavailable of the workload's update strategy if the budget must hold.",
 			)}
 		}
@@ -184,7 +192,7 @@ func checkRollouts(plan *Plan, f Facts) []translate.Finding {
 		return []translate.Finding{problem(codeOtherMode, blocker, noObject, what, "Plan again: kubectl nadra upgrade plan.")}
 	}
 	p := planner{Facts: f}
-	var shares []NamespaceShare
+	var shares []namespaceShare
 	for _, w := range plan.Waves {
 		for _, ns := range w.Namespaces {
 			shares = append(shares, f.Rollouts(ns, ToNadra, plan.staying()))
@@ -194,7 +202,7 @@ func checkRollouts(plan *Plan, f Facts) []translate.Finding {
 }
 
 // contradicted returns the namespaces of a plan that must not move any more.
-func (p *planner) contradicted(shares []NamespaceShare) []translate.Finding {
+func (p *planner) contradicted(shares []namespaceShare) []translate.Finding {
 	var out []translate.Finding
 	for _, s := range shares {
 		if held := p.heldBack(s.Name); held.Kind != "" {

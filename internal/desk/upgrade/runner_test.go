@@ -428,7 +428,7 @@ func TestRollBackWithDefault(t *testing.T) {
 		controller.Spec.Template.Spec.Containers = []corev1.Container{{Name: "nadra-controller", Args: []string{"--default-owner=nadra"}}}
 		w := newWorld(t, controller)
 		state := NewState()
-		state.Namespaces["x"] = NamespaceState{}
+		state.Namespaces["x"] = namespaceState{}
 		isGate(t, w.runner.RollBack(t.Context(), w.plan, state, "all"), "all", reason.NoNodeForPods, "--default-owner=nadra")
 		if err := w.runner.RollBack(t.Context(), w.plan, state, "namespace/x"); err != nil {
 			t.Fatal(err)

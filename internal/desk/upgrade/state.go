@@ -32,7 +32,7 @@ type State struct {
 	// Rollouts are the namespaces whose move beside Multus has begun.
 	Rollouts map[string]*Move `json:"rollouts,omitempty"`
 	// Namespaces are the namespaces that were labelled, with their original label.
-	Namespaces map[string]NamespaceState `json:"namespaces,omitempty"`
+	Namespaces map[string]namespaceState `json:"namespaces,omitempty"`
 	// Multus are the original settings of the DaemonSets that are kept off nadra's
 	// nodes, by namespace/name.
 	Multus map[string]MultusState `json:"multus,omitempty"`
@@ -71,8 +71,8 @@ type Move struct {
 	Before []byte `json:"before,omitempty"`
 }
 
-// NamespaceState is the original state of a namespace.
-type NamespaceState struct {
+// namespaceState is the original state of a namespace.
+type namespaceState struct {
 	// Owner is the original value of the label nadra.dev/owner; empty without one.
 	Owner string `json:"owner,omitempty"`
 }
@@ -188,7 +188,7 @@ func NewState() *State {
 	return &State{
 		APIVersion: APIVersion, Kind: stateKind, Phase: Running,
 		Nodes: map[string]*Move{}, Rollouts: map[string]*Move{},
-		Namespaces: map[string]NamespaceState{}, Multus: map[string]MultusState{},
+		Namespaces: map[string]namespaceState{}, Multus: map[string]MultusState{},
 	}
 }
 

@@ -121,7 +121,7 @@ func TestStateForms(t *testing.T) {
 	s.Nodes["a"] = &Move{Direction: ToNadra, Step: Recover}
 	s.Nodes["b"] = &Move{Direction: ToNadra, Step: Cordon, WasCordoned: true, Ready: []WorkloadPods{{Workload{"Deployment", "x", "d"}, 2}}}
 	s.Nodes["gone"] = &Move{Direction: ToMultus, Step: Configure}
-	s.Namespaces["x"] = NamespaceState{Owner: "multus"}
+	s.Namespaces["x"] = namespaceState{Owner: "multus"}
 	s.Multus["kube-system/multus"] = MultusState{Affinity: []byte(`{"nodeAffinity":{}}`)}
 	text, err := document.JSON(s, "  ")
 	if err != nil {
