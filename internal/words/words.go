@@ -8,13 +8,15 @@ import (
 	"strings"
 )
 
-// Count returns a number with its noun. The plural ends in s, that of a noun in cy in cies.
+// Count returns a number with its noun. The plural ends in s, that of a noun in cy in cies, and that of one in ss in sses.
 func Count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
 	if root, of := strings.CutSuffix(noun, "cy"); of {
 		noun = root + "cie"
+	} else if strings.HasSuffix(noun, "ss") {
+		noun += "e"
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -6,7 +6,7 @@ import (
 )
 
 func TestCount(t *testing.T) {
-	for noun, want := range map[string]string{"pod": "2 pods", "day": "2 days", "MultiNetworkPolicy": "2 MultiNetworkPolicies"} {
+	for noun, want := range map[string]string{"pod": "2 pods", "day": "2 days", "address": "2 addresses", "MultiNetworkPolicy": "2 MultiNetworkPolicies"} {
 		if one, two := Count(1, noun), Count(2, noun); one != "1 "+noun || two != want {
 			t.Errorf("%q and %q, want %q", one, two, want)
 		}

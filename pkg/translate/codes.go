@@ -6,7 +6,8 @@ import (
 )
 
 // Code names a rule. A code is never reused for another rule. From 200 on they are those of doctor's checks, from 300 on
-// of upgrades, and from 400 on of snapshots, whose rules are in their packages.
+// of upgrades, from 400 on of snapshots, from 470 on of canaries, and from 500 on of the removal of nadra and of orphans.
+// Their rules are in these packages.
 type Code string
 
 // The codes. Numbers below 10 are about the annotation, below 20 about the networks that it
@@ -116,17 +117,16 @@ type Rule struct {
 	Fix      string   `json:"fix"`
 }
 
-// Anchor returns the address of the rule in the documentation. Differences between snapshots and obstacles to an upgrade
-// have pages of their own.
+// Anchor returns the address of the rule in the documentation. The rules of other packages have pages of their own.
 func (c Code) Anchor() string {
 	page := "docs/reference/findings.md"
-	switch {
-	case strings.HasPrefix(string(c), "NADRA-2"):
-		page = "docs/reference/checks.md"
-	case strings.HasPrefix(string(c), "NADRA-3"):
-		page = "docs/migrate/upgrade-blockers.md"
-	case strings.HasPrefix(string(c), "NADRA-4"):
-		page = "docs/reference/verify-codes.md"
+	for prefix, other := range map[string]string{
+		"NADRA-2": "docs/reference/checks.md", "NADRA-3": "docs/migrate/upgrade-blockers.md", "NADRA-4": "docs/reference/verify-codes.md",
+		"NADRA-50": "docs/install/uninstall.md", "NADRA-51": "docs/operate/cleanup.md",
+	} {
+		if strings.HasPrefix(string(c), prefix) {
+			page = other
+		}
 	}
 	return page + "#" + strings.ToLower(string(c))
 }

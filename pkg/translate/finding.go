@@ -76,6 +76,12 @@ type Finding struct {
 	Anchor string `json:"anchor,omitempty"`
 }
 
+// NewFinding returns a finding with the severity and the texts of its rule, which is one of rules.
+func NewFinding(rules []Rule, code Code, object ObjectRef, message string) Finding {
+	rule, _ := FindRule(rules, code)
+	return Finding{Code: code, Severity: rule.Severity, Object: object, Message: message}.WithRule(rule)
+}
+
 // WithRule returns the finding with the texts of its rule.
 func (f Finding) WithRule(r Rule) Finding {
 	f.Title, f.What, f.Why, f.Fix, f.Anchor = r.Title, r.What, r.Why, r.Fix, f.Code.Anchor()
@@ -127,7 +133,7 @@ func (f Finding) Statement() string {
 	if f.Field != "" {
 		out += ": " + f.Field
 	}
-	return out + ": " + f.Message
+	return strings.TrimPrefix(out+": "+f.Message, ": ")
 }
 
 // Readiness is the verdict on a workload.

@@ -38,7 +38,7 @@ var pure = []string{
 var mixed = map[string][]string{
 	"internal/desk/bundle":   {"list.go", "live.go", "own.go", "readlogs.go"},
 	"internal/desk/canary":   {"create.go", "exec.go", "read.go", "run.go"},
-	"internal/desk/cleanup":  {"deleteobjects.go", "free.go", "nodes.go", "readobjects.go", "run.go", "uninstall.go", "uninstallnodes.go", "usefacts.go"},
+	"internal/desk/cleanup":  {"deleteobjects.go", "free.go", "nodes.go", "readobjects.go", "run.go", "uninstall.go", "uninstallnodes.go"},
 	"internal/desk/doctor":   {"live.go", "nodes.go", "policies.go", "probe.go", "probepod.go", "readers.go", "readmultus.go", "readnadra.go", "whereabouts.go", "workloads.go"},
 	"internal/desk/inspect":  {"live.go", "pod.go", "watch.go"},
 	"internal/installation":  {"find.go", "remover.go"},

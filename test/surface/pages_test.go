@@ -59,7 +59,7 @@ func names(t *testing.T) (out []string) {
 		}
 	}
 	found := map[string]bool{}
-	for _, name := range []string{"findings.md", "checks.md", "verify-codes.md", "../migrate/upgrade-blockers.md"} {
+	for _, name := range []string{"findings.md", "checks.md", "verify-codes.md", "../migrate/upgrade-blockers.md", "../install/uninstall.md", "../operate/cleanup.md"} {
 		for _, id := range regexp.MustCompile(`NADRA-\d{3}`).FindAllString(page(t, name), -1) {
 			if !found[id] {
 				found[id] = true

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/kubectl/pkg/util/podutils"
 
+	"github.com/nadra-dev/nadra/internal/desk/inspect"
 	"github.com/nadra-dev/nadra/internal/kube"
 	"github.com/nadra-dev/nadra/internal/nodepod"
 	"github.com/nadra-dev/nadra/internal/probe"
@@ -61,7 +62,7 @@ func (r Runner) start(ctx context.Context, plan *Plan, n *NetworkPlan, c *Result
 			return false, fmt.Errorf("it ended: %s%s", ended(pod), r.lastEvent(ctx, c.Pod))
 		case podutils.IsPodReady(pod):
 			c.Ready = cmp.Or(c.Ready, time.Since(began))
-			c.Claimed = len(pod.Spec.ResourceClaims) > 0
+			c.By = attachment.AttacherOf(pod, len(pod.Spec.ResourceClaims) > 0)
 			if c.Status = statusOf(pod, n.Network); c.Status != nil || time.Since(began) > c.Ready+statusTimeout {
 				return true, nil
 			}
@@ -109,21 +110,12 @@ func ended(pod *corev1.Pod) string {
 func (r Runner) lastEvent(ctx context.Context, c Pod) string {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), execTimeout)
 	defer cancel()
-	about := fields.Set{"involvedObject.kind": "Pod", "involvedObject.name": c.Name}
+	about := fields.Set{"involvedObject.kind": "Pod", "involvedObject.name": c.Name, "type": corev1.EventTypeWarning}
 	list, err := r.Kube.CoreV1().Events(c.Namespace).List(ctx, metav1.ListOptions{FieldSelector: about.String()})
-	if err != nil {
+	if err != nil || len(list.Items) == 0 {
 		return ""
 	}
-	var last *corev1.Event
-	for i := range list.Items {
-		e := &list.Items[i]
-		if e.Type == corev1.EventTypeWarning && e.InvolvedObject.Name == c.Name && (last == nil || !e.LastTimestamp.Before(&last.LastTimestamp)) {
-			last = e
-		}
-	}
-	if last == nil {
-		return ""
-	}
+	last := slices.MaxFunc(list.Items, func(a, b corev1.Event) int { return inspect.Seen(&a).Compare(inspect.Seen(&b)) })
 	return fmt.Sprintf("; %s: %s", last.Reason, strings.Join(strings.Fields(last.Message), " "))
 }
 

@@ -10,6 +10,8 @@ import (
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 
 	"github.com/nadra-dev/nadra/internal/probe"
+	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
 // Result is the result of a canary.
@@ -19,8 +21,8 @@ type Result struct {
 	Err error
 	// Ready is the time that it took to become ready.
 	Ready time.Duration
-	// Claimed is true if it has a claim, so that nadra serves it.
-	Claimed bool
+	// By is who attached the network.
+	By attachment.Attacher
 	// Status is the network's entry in network-status, or nil.
 	Status     *nadv1.NetworkStatus
 	Inspection *probe.Inspection
@@ -67,9 +69,9 @@ func targets(all []Result, i int) []target {
 	return out
 }
 
-// Targets returns the addresses that canary i has to ping, each once. A canary that failed
+// addressesFor returns the addresses that canary i has to ping, each once. A canary that failed
 // has none.
-func Targets(all []Result, i int) []string {
+func addressesFor(all []Result, i int) []string {
 	if all[i].Err != nil {
 		return nil
 	}
@@ -103,33 +105,28 @@ func (n *NetworkPlan) evaluate(all []Result) NetworkReport {
 func (n *NetworkPlan) pod(r *Result) PodReport {
 	out := PodReport{Pod: r.Pod, ReadyMillis: r.Ready.Milliseconds()}
 	if s := r.Status; s != nil {
-		out.Interface, out.IPs, out.MAC = s.Interface, s.IPs, s.Mac
-		out.By = "multus"
-		if r.Claimed {
-			out.By = "nadra"
-		}
+		out.Interface, out.IPs, out.MAC, out.By = s.Interface, s.IPs, s.Mac, r.By
 	}
-	out.Problems = n.problems(r)
 	out.Status = OK
-	if len(out.Problems) > 0 {
-		out.Status = Failed
+	if code, problems := n.problems(r); len(problems) > 0 {
+		out.Status, out.Code, out.Problems = Failed, code, problems
 	}
 	return out
 }
 
-// problems returns the problems of a canary itself.
-func (n *NetworkPlan) problems(r *Result) []string {
+// problems returns the problems of a canary itself, and their code.
+func (n *NetworkPlan) problems(r *Result) (translate.Code, []string) {
 	switch {
 	case r.Err != nil:
-		return []string{r.Err.Error()}
+		return codeNotReady, []string{r.Err.Error()}
 	case r.Status == nil:
-		return []string{"it runs without the network: network-status does not have it"}
+		return codeNoNetwork, []string{"it runs without the network: network-status does not have it"}
 	case r.Inspection == nil:
-		return []string{"it was not inspected"}
+		return codeNotReady, []string{"it was not inspected"}
 	}
 	i := slices.IndexFunc(r.Inspection.Links, func(l probe.Link) bool { return l.Name == r.Status.Interface })
 	if i < 0 {
-		return []string{fmt.Sprintf("network-status has interface %s, and the pod does not", r.Status.Interface)}
+		return codeInterface, []string{fmt.Sprintf("network-status has interface %s, and the pod does not", r.Status.Interface)}
 	}
 	l := r.Inspection.Links[i]
 	var out []string
@@ -150,7 +147,7 @@ func (n *NetworkPlan) problems(r *Result) []string {
 	if len(r.addresses()) == 0 && n.facts.addresses > 0 {
 		out = append(out, fmt.Sprintf("its IPAM plugin %s assigned no address", n.IPAM))
 	}
-	return out
+	return codeInterface, out
 }
 
 // ping evaluates the pings from a canary to a target.

@@ -10,6 +10,8 @@ import (
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 
 	"github.com/nadra-dev/nadra/internal/probe"
+	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
 // planOf plans one network on n1 and n2.
@@ -29,7 +31,7 @@ func two(n *NetworkPlan) []Result {
 		other := []string{"10.0.0.3", "10.0.0.2"}[i]
 		mac := []string{"02:00:00:00:00:02", "02:00:00:00:00:03"}[i]
 		out[i] = Result{
-			Pod: n.Pods[i], Ready: 2 * time.Second, Claimed: true,
+			Pod: n.Pods[i], Ready: 2 * time.Second, By: attachment.OfNadra,
 			Status:     &nadv1.NetworkStatus{Name: n.Network, Interface: "net1", IPs: []string{address}, Mac: mac},
 			Inspection: &probe.Inspection{Links: []probe.Link{{Name: "eth0"}, {Name: "net1", MAC: strings.ToUpper(mac), Up: true, Running: true, Addresses: []string{address + "/24", "fe80::1/64"}}}},
 			Pings:      &probe.Pings{Pings: []probe.Ping{{Address: other, Via: "net1", Method: probe.ICMP, Sent: 5, Received: 5, MedianMicros: 120}}},
@@ -101,7 +103,7 @@ func TestTargets(t *testing.T) {
 	of := func(ips ...string) Result { return Result{Status: &nadv1.NetworkStatus{IPs: ips}} }
 	all := []Result{of("10.0.0.1", "fd00::1"), of("10.0.0.2", "fe80::2"), of("fd00::3/64", "10.0.0.2"), {Err: errors.New("x")}, of()}
 	for i, want := range [][]string{{"10.0.0.2", "fd00::3"}, {"10.0.0.1", "10.0.0.2"}, {"10.0.0.1", "fd00::1", "10.0.0.2"}, nil, nil} {
-		if diff := cmp.Diff(want, Targets(all, i)); diff != "" {
+		if diff := cmp.Diff(want, addressesFor(all, i)); diff != "" {
 			t.Errorf("canary %d (-want +got):\n%s", i, diff)
 		}
 	}
@@ -117,7 +119,7 @@ func TestReportCounts(t *testing.T) {
 	bad[0].Err = errors.New("no")
 	networks = append(networks, n.evaluate(bad))
 	got := NewReport("cluster lab", networks, []string{"a/x"}).Summary
-	want := Summary{Networks: 3, Skipped: 1, Pods: 4, PodsOK: 3, Pings: 2, Lossy: 1, PingsFailed: 1, Warning: 3, Blocker: 2}
+	want := Summary{Networks: 3, Skipped: 1, Pods: 4, PodsOK: 3, Pings: 2, Lossy: 1, PingsFailed: 1, Counts: translate.Counts{Warning: 3, Blocker: 2}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("summary (-want +got):\n%s", diff)
 	}

@@ -33,7 +33,7 @@ type Exec func(ctx context.Context, pod Pod, command ...string) ([]byte, error)
 func NewExec(config *rest.Config, kube kubernetes.Interface) Exec {
 	return func(ctx context.Context, pod Pod, command ...string) ([]byte, error) {
 		url := kube.CoreV1().RESTClient().Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).SubResource("exec").
-			VersionedParams(&corev1.PodExecOptions{Container: Container, Command: command, Stdout: true, Stderr: true}, scheme.ParameterCodec).URL()
+			VersionedParams(&corev1.PodExecOptions{Container: container, Command: command, Stdout: true, Stderr: true}, scheme.ParameterCodec).URL()
 		executor, err := newExecutor(config, url)
 		if err != nil {
 			return nil, fmt.Errorf("preparing to run %s: %w", command[0], err)

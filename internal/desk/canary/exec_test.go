@@ -114,7 +114,7 @@ func TestExec(t *testing.T) {
 		t.Errorf("%q, %v", got, err)
 	}
 	query := request.URL.Query()
-	if request.URL.Path != "/api/v1/namespaces/a/pods/nadra-canary-x/exec" || query.Get("container") != Container || !slices.Equal(query["command"], []string{"/nadra-node", "canary", "inspect"}) {
+	if request.URL.Path != "/api/v1/namespaces/a/pods/nadra-canary-x/exec" || query.Get("container") != container || !slices.Equal(query["command"], []string{"/nadra-node", "canary", "inspect"}) {
 		t.Errorf("it requests %s", request.URL)
 	}
 }

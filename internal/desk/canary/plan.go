@@ -123,8 +123,12 @@ func (in *Input) network(nad *nadv1.NetworkAttachmentDefinition) NetworkPlan {
 		return out
 	}
 	nodes := in.Nodes
-	if len(nodes) == 0 {
-		nodes = in.offering(ref, out.Pool)
+	switch {
+	case len(nodes) > 0:
+	case out.Pool != "":
+		nodes = in.Pools[out.Pool]
+	default:
+		nodes = in.Offers[ref]
 	}
 	if len(nodes) == 0 {
 		out.Skipped = "no node offers it: if Multus serves it, name a node to test it on (--node)"
@@ -143,14 +147,6 @@ func (in *Input) network(nad *nadv1.NetworkAttachmentDefinition) NetworkPlan {
 		out.Devices = len(out.Pods)
 	}
 	return out
-}
-
-// offering returns the nodes that offer a network, or have devices of its pool.
-func (in *Input) offering(ref attachment.NetworkRef, pool string) []string {
-	if pool != "" {
-		return in.Pools[pool]
-	}
-	return in.Offers[ref]
 }
 
 // podName returns a unique DNS label with the network's name.

@@ -3,7 +3,6 @@ package canary
 import (
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,8 +15,8 @@ import (
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
-// Container is the name of a canary's container.
-const Container = "canary"
+// container is the name of a canary's container.
+const container = "canary"
 
 // unprivileged is a user ID without files in any image.
 const unprivileged = 65532
@@ -53,7 +52,7 @@ func (p *Plan) Object(n *NetworkPlan, c Pod) *corev1.Pod {
 				Sysctls:        []corev1.Sysctl{{Name: "net.ipv4.ping_group_range", Value: pingGroups}},
 			},
 			Containers: []corev1.Container{{
-				Name: Container, Image: p.Image, ImagePullPolicy: corev1.PullIfNotPresent,
+				Name: container, Image: p.Image, ImagePullPolicy: corev1.PullIfNotPresent,
 				Args:      []string{probe.CanaryCommand, "serve"},
 				Resources: corev1.ResourceRequirements{Limits: small, Requests: small.DeepCopy()},
 				SecurityContext: &corev1.SecurityContext{
@@ -108,9 +107,7 @@ func onNode(name string) *corev1.Affinity {
 
 // Selector returns the label selector of the canaries of all runs.
 func Selector() string {
-	parts := []string{NameLabel + "=" + Name, ManagerLabel + "=" + ManagerName}
-	slices.Sort(parts)
-	return strings.Join(parts, ",")
+	return ManagerLabel + "=" + ManagerName + "," + NameLabel + "=" + Name
 }
 
 // Namespaces returns the namespaces of the plan's canaries, sorted.

@@ -1,6 +1,13 @@
 package canary
 
-import "github.com/nadra-dev/nadra/internal/probe"
+import (
+	"fmt"
+	"strings"
+
+	"github.com/nadra-dev/nadra/internal/probe"
+	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/translate"
+)
 
 // Status is the outcome of a canary or a ping.
 type Status string
@@ -24,6 +31,8 @@ type Report struct {
 	Source     string          `json:"source,omitempty"`
 	Summary    Summary         `json:"summary"`
 	Networks   []NetworkReport `json:"networks"`
+	// Findings are about networks, and about canaries that are left behind.
+	Findings []translate.Finding `json:"findings,omitempty"`
 	// LeftBehind are canaries that could not be deleted, or were not gone in time.
 	LeftBehind []string `json:"leftBehind,omitempty"`
 }
@@ -42,10 +51,8 @@ type Summary struct {
 	Lossy       int `json:"lossy"`
 	NotExpected int `json:"notExpected"`
 	PingsFailed int `json:"pingsFailed"`
-	// Warning and Blocker decide for --fail-on. Warnings are skipped networks and lossy
-	// pings, blockers are failed pods and pings.
-	Warning int `json:"warning"`
-	Blocker int `json:"blocker"`
+	// Counts are those of the findings.
+	translate.Counts
 }
 
 // NetworkReport is the result of a network.
@@ -63,16 +70,17 @@ type NetworkReport struct {
 type PodReport struct {
 	Pod
 	Status Status `json:"status"`
-	// By is the system that attached the network: nadra or multus.
-	By string `json:"by,omitempty"`
+	// By is who attached the network.
+	By attachment.Attacher `json:"by,omitempty"`
 	// Interface, IPs and MAC are from network-status.
 	Interface string   `json:"interface,omitempty"`
 	IPs       []string `json:"ips,omitempty"`
 	MAC       string   `json:"mac,omitempty"`
 	// ReadyMillis is the time until it was ready.
 	ReadyMillis int64 `json:"readyMillis,omitempty"`
-	// Problems describe why it failed.
-	Problems []string `json:"problems,omitempty"`
+	// Code and Problems say why it failed.
+	Code     translate.Code `json:"code,omitempty"`
+	Problems []string       `json:"problems,omitempty"`
 }
 
 // PingReport is the result of the pings to an address.
@@ -88,44 +96,58 @@ type PingReport struct {
 	Message string `json:"message,omitempty"`
 }
 
-// NewReport makes a report, with its totals.
+// NewReport makes a report, with its findings and totals.
 func NewReport(source string, networks []NetworkReport, leftBehind []string) *Report {
 	r := &Report{APIVersion: APIVersion, Kind: reportKind, Source: source, Networks: networks, LeftBehind: leftBehind}
 	for i := range networks {
-		r.Summary.count(&networks[i])
+		r.add(&networks[i])
 	}
-	r.Summary.Warning += len(leftBehind)
+	for _, pod := range leftBehind {
+		r.found(codeLeftBehind, "Pod", pod, "it still exists: delete it by hand")
+	}
+	r.Summary.Counts = translate.Count(r.Findings)
 	return r
 }
 
-// count adds a network to the totals.
-func (s *Summary) count(n *NetworkReport) {
+// found adds a finding about NAMESPACE/NAME.
+func (r *Report) found(code translate.Code, kind, object, message string) {
+	namespace, name, _ := strings.Cut(object, "/")
+	r.Findings = append(r.Findings, translate.NewFinding(rules, code, translate.ObjectRef{Kind: kind, Namespace: namespace, Name: name}, message))
+}
+
+// add adds the findings of a network, and adds it to the totals.
+func (r *Report) add(n *NetworkReport) {
+	s := &r.Summary
+	found := func(code translate.Code, message string) {
+		r.found(code, "NetworkAttachmentDefinition", n.Network, message)
+	}
 	s.Networks++
 	if n.Skipped != "" {
 		s.Skipped++
-		s.Warning++
+		found(codeNotTested, n.Skipped)
 	}
 	for _, p := range n.Pods {
 		s.Pods++
 		if p.Status == OK {
 			s.PodsOK++
-		} else {
-			s.Blocker++
+			continue
 		}
+		found(p.Code, p.Node+": "+strings.Join(p.Problems, "; "))
 	}
 	for _, p := range n.Pings {
 		s.Pings++
+		var code translate.Code = codePing
+		count := &s.PingsFailed
 		switch p.Status {
 		case OK:
 			s.PingsOK++
+			continue
 		case Lossy:
-			s.Lossy++
-			s.Warning++
+			code, count = codeLossy, &s.Lossy
 		case NotExpected:
-			s.NotExpected++
-		default:
-			s.PingsFailed++
-			s.Blocker++
+			code, count = codeSeparate, &s.NotExpected
 		}
+		*count++
+		found(code, fmt.Sprintf("%s to %s, %s: %s", p.FromNode, p.ToNode, p.Address, p.Message))
 	}
 }

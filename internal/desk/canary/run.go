@@ -126,7 +126,7 @@ func (r Runner) network(ctx context.Context, plan *Plan, n *NetworkPlan) (report
 	// Before the first ping, which may set the Err of a canary.
 	targets := make([][]string, len(results))
 	for i := range results {
-		targets[i] = Targets(results, i)
+		targets[i] = addressesFor(results, i)
 	}
 	each(func(i int, c *Result) { r.ping(ctx, c, targets[i]) })
 	report = n.evaluate(results)

@@ -25,6 +25,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/nadra-dev/nadra/internal/probe"
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )
 
@@ -218,6 +219,30 @@ func TestRunFails(t *testing.T) {
 	}
 }
 
+// The last warning is the newest one, also if its time is that of the new API for events.
+func TestRunTellsTheLastWarning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		plan := planOfAll("blue")
+		w := newWorld()
+		for _, c := range plan.Networks[0].Pods {
+			w.warn(t, c.Name)
+			for i, reason := range []string{"FailedAttachNetwork", "FailedScheduling"} {
+				event := &corev1.Event{
+					ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: fmt.Sprint(c.Name, ".", 2+i)}, InvolvedObject: corev1.ObjectReference{Kind: "Pod", Name: c.Name},
+					Type: corev1.EventTypeWarning, Reason: reason, EventTime: metav1.NewMicroTime(time.Now().Add(-time.Duration(i) * time.Minute)),
+				}
+				if _, err := w.kube.CoreV1().Events("a").Create(t.Context(), event, metav1.CreateOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		w.become(corev1.PodStatus{Phase: corev1.PodPending})
+		if p := run(t, w, 20, plan).Networks[0].Pods[0]; !strings.Contains(strings.Join(p.Problems, ""), "; FailedAttachNetwork") {
+			t.Errorf("problems %q", p.Problems)
+		}
+	})
+}
+
 // become sets the status of canaries after their creation.
 func (w *world) become(status corev1.PodStatus) {
 	w.kube.PrependReactor("get", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
@@ -338,5 +363,39 @@ func TestReadNetworks(t *testing.T) {
 		if on := offers.Networks[attachment.NetworkRef{Namespace: "a", Name: "blue"}]; !slices.Equal(on, wantOn) || !slices.Equal(offers.Pools["intel.com/vf"], []string{"n1"}) {
 			t.Errorf("%s: offers %+v", name, offers)
 		}
+	}
+}
+
+// BY is who attached the network, also where pods get no claims (nadra.dev/claims=never).
+func TestRunTellsWhoAttached(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*corev1.Pod)
+		want   attachment.Attacher
+	}{
+		"Multus":                 {func(*corev1.Pod) {}, attachment.OfMultus},
+		"nadra, by a claim":      {func(p *corev1.Pod) { p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "nadra"}} }, attachment.OfNadra},
+		"nadra, without a claim": {func(p *corev1.Pod) { p.ManagedFields = []metav1.ManagedFieldsEntry{statusOfDriver()} }, attachment.OfNadra},
+		"nadra, by its own annotation": {func(p *corev1.Pod) {
+			p.Annotations[attachment.OwnNetworksAnnotation] = p.Annotations[attachment.NetworksAnnotation]
+		}, attachment.OfNadra},
+	} {
+		w := newWorld()
+		w.kube.PrependReactor("get", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+			o, err := w.kube.Tracker().Get(a.GetResource(), "a", a.(clienttesting.GetAction).GetName())
+			if pod, ok := o.(*corev1.Pod); ok {
+				test.change(pod)
+			}
+			return true, o, err
+		})
+		if p := run(t, w, 20, planOfAll("blue")).Networks[0].Pods[0]; p.By != test.want {
+			t.Errorf("%s: the report says %q", name, p.By)
+		}
+	}
+}
+
+// statusOfDriver returns the field manager's entry of a network-status that nadra has written.
+func statusOfDriver() metav1.ManagedFieldsEntry {
+	return metav1.ManagedFieldsEntry{
+		Manager: v1alpha1.DriverName, FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:annotations":{"f:` + nadv1.NetworkStatusAnnot + `":{}}}}`),
 	}
 }

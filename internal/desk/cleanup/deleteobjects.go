@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
+	"slices"
 	"strings"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -128,37 +128,24 @@ func (u Uninstaller) removeMarksOf(ctx context.Context, title string, o client.O
 // marksPatch returns a patch that removes nadra's labels and annotations; empty if there are
 // none.
 func marksPatch(m metav1.ObjectMeta) map[string]any {
-	off := func(all map[string]string) map[string]any {
-		out := map[string]any{}
-		for key := range maps.Keys(all) {
+	patch, metadata := map[string]any{}, map[string]any{}
+	for field, all := range map[string]map[string]string{"labels": m.Labels, "annotations": m.Annotations} {
+		off := map[string]any{}
+		for key := range all {
 			if strings.HasPrefix(key, prefix) {
-				out[key] = nil
+				off[key], metadata[field] = nil, off
 			}
 		}
-		return out
 	}
-	metadata := map[string]any{}
-	if labels := off(m.Labels); len(labels) > 0 {
-		metadata["labels"] = labels
+	if len(metadata) > 0 {
+		patch["metadata"] = metadata
 	}
-	if annotations := off(m.Annotations); len(annotations) > 0 {
-		metadata["annotations"] = annotations
-	}
-	if len(metadata) == 0 {
-		return map[string]any{}
-	}
-	return map[string]any{"metadata": metadata}
+	return patch
 }
 
 // withoutOurs returns the taints that are not nadra's.
 func withoutOurs(taints []corev1.Taint) []corev1.Taint {
-	out := []corev1.Taint{}
-	for _, t := range taints {
-		if !strings.HasPrefix(t.Key, prefix) {
-			out = append(out, t)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(taints), func(t corev1.Taint) bool { return strings.HasPrefix(t.Key, prefix) })
 }
 
 // deleteNamespaces deletes both namespaces, unless they have pods of others, and waits until

@@ -17,7 +17,7 @@ import (
 )
 
 // free frees objects, each only if it has not changed since it was judged.
-func (c Cleaner) free(ctx context.Context, f objectFacts, orphans []probe.Orphan) {
+func (c Cleaner) free(ctx context.Context, f facts, orphans []probe.Orphan) {
 	for i := range orphans {
 		o := &orphans[i]
 		if o.Action == probe.ActionNone {
@@ -33,7 +33,7 @@ func (c Cleaner) free(ctx context.Context, f objectFacts, orphans []probe.Orphan
 }
 
 // freeOne frees an object.
-func (c Cleaner) freeOne(ctx context.Context, f objectFacts, o *probe.Orphan) error {
+func (c Cleaner) freeOne(ctx context.Context, f facts, o *probe.Orphan) error {
 	namespace, name, _ := strings.Cut(o.Object, "/")
 	switch o.Kind {
 	case probe.OrphanClaim:

@@ -42,7 +42,7 @@ func (c Cleaner) nodes(ctx context.Context, apply bool) ([]probe.OrphanReport, e
 	if err != nil {
 		return nil, err
 	}
-	nodes = slices.DeleteFunc(nodes, func(name string) bool { return !c.on(name) })
+	nodes = slices.DeleteFunc(nodes, func(name string) bool { return len(c.Only) > 0 && !slices.Contains(c.Only, name) })
 	apply = apply && c.Namespace == "" // a node cannot tell the namespace of its orphans
 	var out []probe.OrphanReport
 	for _, r := range nodepod.OnEach(ctx, *c.Pods, nodes, func(node string) (probe.OrphanReport, error) { return c.node(ctx, node, dirs, apply) }) {

@@ -20,21 +20,33 @@ const (
 	fromExtended = "resource.kubernetes.io/extended-resource-claim"
 )
 
-// objectFacts are the cluster's objects. Pods must be read after all others, so that objects of
-// a new pod are not taken for orphans.
-type objectFacts struct {
-	Claims    []resourceapi.ResourceClaim
-	Templates []resourceapi.ResourceClaimTemplate
-	// Workloads are the pod templates of the cluster's workloads, by namespace.
-	Workloads    map[string][]corev1.PodSpec
+// facts are what a cluster has of nadra and its users. Who cleans up or removes nadra reads the parts that it needs. To
+// clean up, the pods are read after all others, so that objects of a new pod are not taken for orphans.
+type facts struct {
+	Claims       []resourceapi.ResourceClaim
+	Templates    []resourceapi.ResourceClaimTemplate
+	Workloads    []workload
+	Pods         []corev1.Pod
 	Pools        []pool
 	Reservations []reserved
-	Pods         []corev1.Pod
 	Now          time.Time
+	Nodes        []corev1.Node
+	Namespaces   []corev1.Namespace
+	// Upgrade describes an unfinished upgrade; empty without one.
+	Upgrade string
+	// Records are attachments and pending DELs on nodes.
+	Records []probe.Record
+}
+
+// workload is a workload with its pod template. Owned is true if another workload has made it.
+type workload struct {
+	Kind, Namespace, Name string
+	Template              *corev1.PodTemplateSpec
+	Owned                 bool
 }
 
 // orphansIn returns the cluster's objects that are orphans, and not younger than olderThan.
-func orphansIn(f objectFacts, olderThan time.Duration, s sandboxes) []probe.Orphan {
+func orphansIn(f facts, olderThan time.Duration, s sandboxes) []probe.Orphan {
 	uids, names := map[types.UID]bool{}, map[string]bool{}
 	used := map[string]bool{} // templates, by namespace/name
 	for i := range f.Pods {
@@ -44,11 +56,9 @@ func orphansIn(f objectFacts, olderThan time.Duration, s sandboxes) []probe.Orph
 			used[p.Namespace+"/"+t] = true
 		}
 	}
-	for namespace, specs := range f.Workloads {
-		for i := range specs {
-			for _, t := range translate.AllTemplates(&specs[i]) {
-				used[namespace+"/"+t] = true
-			}
+	for _, w := range f.Workloads {
+		for _, t := range translate.AllTemplates(&w.Template.Spec) {
+			used[w.Namespace+"/"+t] = true
 		}
 	}
 	var out []probe.Orphan

@@ -62,7 +62,7 @@ func TestClaims(t *testing.T) {
 		"it is being deleted":            {claim(func(c *resourceapi.ResourceClaim) { c.DeletionTimestamp = ptr.To(metav1.NewTime(now)) }), nil, probe.ActionNone},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := orphansIn(objectFacts{Claims: []resourceapi.ResourceClaim{tt.claim}, Pods: tt.pods, Now: now}, time.Minute, sandboxes{})
+			got := orphansIn(facts{Claims: []resourceapi.ResourceClaim{tt.claim}, Pods: tt.pods, Now: now}, time.Minute, sandboxes{})
 			switch {
 			case tt.want == "" && len(got) > 0, tt.want != "" && (len(got) != 1 || got[0].Action != tt.want):
 				t.Errorf("%+v, want %q", got, tt.want)
@@ -81,16 +81,16 @@ func TestTemplates(t *testing.T) {
 	elsewhere := pod("p", "web", name)
 	elsewhere.Namespace = "b"
 	for what, tt := range map[string]struct {
-		f    objectFacts
+		f    facts
 		want int
 	}{
-		"nothing refers to it":            {objectFacts{Templates: []resourceapi.ResourceClaimTemplate{template}}, 1},
-		"a pod does":                      {objectFacts{Templates: []resourceapi.ResourceClaimTemplate{template}, Pods: []corev1.Pod{pod("p", "web", name)}}, 0},
-		"a pod of another namespace does": {objectFacts{Templates: []resourceapi.ResourceClaimTemplate{template}, Pods: []corev1.Pod{elsewhere}}, 1},
-		"a workload does": {objectFacts{
-			Templates: []resourceapi.ResourceClaimTemplate{template}, Workloads: map[string][]corev1.PodSpec{"a": {pod("", "", name).Spec}},
+		"nothing refers to it":            {facts{Templates: []resourceapi.ResourceClaimTemplate{template}}, 1},
+		"a pod does":                      {facts{Templates: []resourceapi.ResourceClaimTemplate{template}, Pods: []corev1.Pod{pod("p", "web", name)}}, 0},
+		"a pod of another namespace does": {facts{Templates: []resourceapi.ResourceClaimTemplate{template}, Pods: []corev1.Pod{elsewhere}}, 1},
+		"a workload does": {facts{
+			Templates: []resourceapi.ResourceClaimTemplate{template}, Workloads: []workload{{"ReplicaSet", "a", "web", &corev1.PodTemplateSpec{Spec: pod("", "", name).Spec}, true}},
 		}, 0},
-		"it was modified": {objectFacts{Templates: []resourceapi.ResourceClaimTemplate{theirs}}, 0},
+		"it was modified": {facts{Templates: []resourceapi.ResourceClaimTemplate{theirs}}, 0},
 	} {
 		t.Run(what, func(t *testing.T) {
 			tt.f.Now = now
@@ -102,7 +102,7 @@ func TestTemplates(t *testing.T) {
 }
 
 func TestWhereabouts(t *testing.T) {
-	f := objectFacts{
+	f := facts{
 		Pods: []corev1.Pod{pod("p", "web")},
 		Pools: []pool{{Namespace: "k", Name: "pool", Range: "10.0.0.0/24", Allocations: map[string]allocation{
 			"1": {ID: "gone", Pod: "a/gone"}, "2": {ID: "gone", Pod: "a/web"}, "3": {ID: "runs", Pod: "a/gone"}, "4": {ID: "gone", Pod: "old-form"}, "5": {Pod: "a/gone"},

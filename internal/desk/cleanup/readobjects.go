@@ -1,49 +1,95 @@
 package cleanup
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
 
+	"github.com/nadra-dev/nadra/internal/desk/upgrade"
 	"github.com/nadra-dev/nadra/internal/kube"
-	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
 // whereabouts is the API group of whereabouts.
 var whereabouts = schema.GroupVersion{Group: "whereabouts.cni.cncf.io", Version: "v1alpha1"}
 
 // objects reads all objects but the pods.
-func (c Cleaner) objects(ctx context.Context) (objectFacts, error) {
-	var f objectFacts
-	resources := c.Kube.ResourceV1()
-	if err := kube.Append(ctx, "ResourceClaims", resources.ResourceClaims(c.Namespace).List, &f.Claims); err != nil {
+func (c Cleaner) objects(ctx context.Context) (f facts, err error) {
+	err = f.readClaims(ctx, c.Kube, c.Namespace)
+	if err == nil && len(f.Templates) > 0 {
+		err = f.readWorkloads(ctx, c.Kube, c.Namespace)
+	}
+	if err == nil {
+		err = c.whereabouts(ctx, &f)
+	}
+	return f, err
+}
+
+// facts reads what decides whether nadra is in use, without the nodes' records.
+func (u Uninstaller) facts(ctx context.Context) (f facts, err error) {
+	core := u.Kube.CoreV1()
+	err = cmp.Or(
+		f.readClaims(ctx, u.Kube, ""),
+		kube.Append(ctx, "pods", core.Pods("").List, &f.Pods),
+		kube.Append(ctx, "nodes", core.Nodes().List, &f.Nodes),
+		kube.Append(ctx, "namespaces", core.Namespaces().List, &f.Namespaces),
+		f.readWorkloads(ctx, u.Kube, ""),
+	)
+	if err != nil {
 		return f, err
 	}
-	ours := metav1.ListOptions{LabelSelector: v1alpha1.ManagedByLabel + "=" + v1alpha1.Controller}
-	err := kube.EachItem(ctx, ours, resources.ResourceClaimTemplates(c.Namespace).List,
-		kube.Into(&f.Templates))
-	if err != nil {
-		return f, fmt.Errorf("listing ResourceClaimTemplates: %w", err)
-	}
-	if len(f.Templates) > 0 {
-		f.Workloads = map[string][]corev1.PodSpec{}
-		err = kube.EachWorkload(ctx, c.Kube, c.Namespace, func(o metav1.Object, _ string, template *corev1.PodTemplateSpec) {
-			f.Workloads[o.GetNamespace()] = append(f.Workloads[o.GetNamespace()], template.Spec)
-		})
-		if err != nil {
-			return f, err
+	f.Workloads = slices.DeleteFunc(f.Workloads, func(w workload) bool { return w.Kind == "ReplicaSet" && w.Owned })
+	f.Upgrade, err = u.upgrade(ctx, f.Workloads)
+	return f, err
+}
+
+// readClaims reads the claims and templates of a namespace; empty means all.
+func (f *facts) readClaims(ctx context.Context, client kubernetes.Interface, namespace string) error {
+	resources := client.ResourceV1()
+	return cmp.Or(
+		kube.Append(ctx, "ResourceClaims", resources.ResourceClaims(namespace).List, &f.Claims),
+		kube.Append(ctx, "ResourceClaimTemplates", resources.ResourceClaimTemplates(namespace).List, &f.Templates),
+	)
+}
+
+// readWorkloads reads the workloads of a namespace; empty means all.
+func (f *facts) readWorkloads(ctx context.Context, client kubernetes.Interface, namespace string) error {
+	return kube.EachWorkload(ctx, client, namespace, func(o metav1.Object, kind string, template *corev1.PodTemplateSpec) {
+		f.Workloads = append(f.Workloads, workload{kind, o.GetNamespace(), o.GetName(), template, metav1.GetControllerOf(o) != nil})
+	})
+}
+
+// upgrade describes an unfinished upgrade; empty without one. An upgrade is unfinished, too, while the cluster has a
+// DaemonSet of Multus whose original settings only the upgrade's state has.
+func (u Uninstaller) upgrade(ctx context.Context, workloads []workload) (string, error) {
+	_, state, _, err := upgrade.Store{Kube: u.Kube, Namespace: u.Where.Controller}.Load(ctx)
+	switch {
+	case errors.Is(err, upgrade.ErrNone):
+		return "", nil
+	case err != nil:
+		return "", err
+	case state.Phase == upgrade.Done:
+		for _, w := range workloads {
+			if _, changed := state.Multus[w.Namespace+"/"+w.Name]; changed && w.Kind == "DaemonSet" {
+				return fmt.Sprintf("it has changed DaemonSet %s/%s of Multus, and has its original settings", w.Namespace, w.Name), nil
+			}
 		}
+	case state.Phase != upgrade.RolledBack:
+		return "it is " + string(state.Phase), nil
 	}
-	return f, c.whereabouts(ctx, &f)
+	return "", nil
 }
 
 // whereabouts reads the pools and reservations of whereabouts.
-func (c Cleaner) whereabouts(ctx context.Context, f *objectFacts) error {
+func (c Cleaner) whereabouts(ctx context.Context, f *facts) error {
 	err := c.each(ctx, "ippools", func(o *unstructured.Unstructured) {
 		pool := pool{Namespace: o.GetNamespace(), Name: o.GetName(), Allocations: map[string]allocation{}}
 		pool.Range, _, _ = unstructured.NestedString(o.Object, "spec", "range")

@@ -93,10 +93,10 @@ func (c Cleaner) add(r *Report, reports []probe.OrphanReport) sandboxes {
 			s.IDs[id] = true
 		}
 		for _, e := range n.Errors {
-			r.Errors = append(r.Errors, NodeProblem{Node: n.Node, Message: e})
+			r.found(&r.Errors, codeUnread, n.Node, e)
 		}
 		if n.Refused != "" {
-			r.Refused = append(r.Refused, NodeProblem{Node: n.Node, Message: n.Refused})
+			r.found(&r.Refused, codeNotJudged, n.Node, n.Refused)
 			s.Unknown = fmt.Sprintf("node %s was not judged", n.Node)
 			continue
 		}
@@ -110,5 +110,3 @@ func (c Cleaner) add(r *Report, reports []probe.OrphanReport) sandboxes {
 	}
 	return s
 }
-
-func (c Cleaner) on(node string) bool { return len(c.Only) == 0 || slices.Contains(c.Only, node) }

@@ -128,6 +128,26 @@ func TestFind(t *testing.T) {
 	}
 }
 
+// What could not be judged on nodes is a finding of its node.
+func TestFindings(t *testing.T) {
+	answers := both()
+	answers["node-1"] = probe.OrphanReport{Refused: "the runtime does not answer"}
+	answers["node-2"] = probe.OrphanReport{Errors: []string{"reading /l: permission denied"}}
+	c, _ := world(t, answers)
+	r, err := c.Find(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, f := range r.Findings {
+		got = append(got, string(f.Code)+" "+string(f.Severity)+" "+f.Statement())
+	}
+	want := []string{"NADRA-510 blocker Node node-1: the runtime does not answer", "NADRA-511 warning Node node-2: reading /l: permission denied"}
+	if diff := cmp.Diff(want, got); diff != "" || len(r.Refused) != 1 || len(r.Errors) != 1 {
+		t.Errorf("refused %v, errors %v\n%s", r.Refused, r.Errors, diff)
+	}
+}
+
 // Only pods that free orphans have the rights to. With a namespace, no pod does.
 func TestPodsOnNodes(t *testing.T) {
 	for name, tt := range map[string]struct {

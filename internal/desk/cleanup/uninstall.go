@@ -17,6 +17,7 @@ import (
 	"github.com/nadra-dev/nadra/internal/nodepod"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
 // Uninstaller removes nadra.
@@ -37,22 +38,11 @@ type Uninstaller struct {
 	Say func(format string, args ...any)
 }
 
-// HelmError means that Helm installed nadra, and must remove its release first.
-type HelmError struct{ Release, Namespace, Image string }
-
-func (e *HelmError) Error() string {
-	return reason.InstalledByHelm.Text(fmt.Sprintf("Helm installed nadra: first run helm uninstall %s -n %s, then kubectl nadra uninstall --image %s for the rest",
-		e.Release, e.Namespace, e.Image))
-}
-
-// ReasonCode returns reason.InstalledByHelm.
-func (e *HelmError) ReasonCode() reason.Code { return reason.InstalledByHelm }
-
 // InUseError means that nadra is in use.
-type InUseError struct{ Users []User }
+type InUseError struct{ Users []translate.Finding }
 
 func (e *InUseError) Error() string {
-	return reason.NadraInUse.Text(fmt.Sprintf("nadra is in use (users: %d)", len(e.Users)))
+	return reason.NadraInUse.Text("nadra is in use")
 }
 
 // ReasonCode returns reason.NadraInUse.
@@ -60,7 +50,7 @@ func (e *InUseError) ReasonCode() reason.Code { return reason.NadraInUse }
 
 // Check fails if nadra is in use, if Helm installed it, or if its objects have no label by which to find them. Its notes
 // list workloads that will not work without nadra.
-func (u Uninstaller) Check(ctx context.Context) (notes []string, err error) {
+func (u Uninstaller) Check(ctx context.Context) (notes []translate.Finding, err error) {
 	f, err := u.facts(ctx)
 	if err != nil {
 		return nil, err
@@ -102,15 +92,16 @@ func (u Uninstaller) checkInstalled(ctx context.Context) error {
 	return nil
 }
 
-// helmError returns the error for a driver that Helm installed.
-func helmError(d *appsv1.DaemonSet) *HelmError {
+// helmError returns the error for a driver that Helm installed, and whose release Helm must remove first.
+func helmError(d *appsv1.DaemonSet) error {
 	image := ""
 	for _, c := range d.Spec.Template.Spec.Containers {
 		if c.Name == driver {
 			image = c.Image
 		}
 	}
-	return &HelmError{d.Annotations["meta.helm.sh/release-name"], d.Annotations["meta.helm.sh/release-namespace"], image}
+	return reason.Errorf(reason.InstalledByHelm, "Helm installed nadra: first run helm uninstall %s -n %s, then kubectl nadra uninstall --image %s for the rest",
+		d.Annotations["meta.helm.sh/release-name"], d.Annotations["meta.helm.sh/release-namespace"], image)
 }
 
 // Run removes nadra. Check must have succeeded. The order of steps ensures that first no

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -16,6 +15,7 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/nodepod"
 	"github.com/nadra-dev/nadra/internal/probe"
+	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
 // noteAnnotation keeps the note on the driver's namespace, because it cannot be read from
@@ -96,11 +96,8 @@ func (u Uninstaller) records(ctx context.Context) ([]probe.Record, error) {
 	}
 	reports, err := u.ask(ctx, false)
 	var out []probe.Record
-	for _, name := range slices.Sorted(maps.Keys(reports)) {
-		for _, r := range reports[name].Records {
-			r.Node = name
-			out = append(out, r)
-		}
+	for _, r := range reports {
+		out = append(out, r.Report.Records...)
 	}
 	return out, err
 }
@@ -111,20 +108,17 @@ func (u Uninstaller) cleanNodes(ctx context.Context) error {
 		return nil
 	}
 	reports, err := u.ask(ctx, u.DryRun == "")
-	var left []User
-	for _, name := range slices.Sorted(maps.Keys(reports)) {
-		r := reports[name]
+	var left []translate.Finding
+	for _, n := range reports {
+		paths := strings.Join(n.Report.Paths, ", ")
 		switch {
-		case len(r.Records) > 0 && u.DryRun == "":
-			f := useFacts{Records: r.Records}
-			for i := range f.Records {
-				f.Records[i].Node = name
-			}
-			left = append(left, inUse(f)...)
-		case r.Removed && len(r.Paths) > 0:
-			u.Say("node %s: removed %s", name, strings.Join(r.Paths, ", "))
-		case len(r.Paths) > 0:
-			u.Say("node %s: %s would be removed", name, strings.Join(r.Paths, ", "))
+		case len(n.Report.Records) > 0 && u.DryRun == "":
+			left = append(left, inUse(facts{Records: n.Report.Records})...)
+		case paths == "":
+		case n.Report.Removed:
+			u.Say("node %s: removed %s", n.Node, paths)
+		default:
+			u.Say("node %s: %s would be removed", n.Node, paths)
 		}
 	}
 	if err == nil && len(left) > 0 {
@@ -133,18 +127,18 @@ func (u Uninstaller) cleanNodes(ctx context.Context) error {
 	return err
 }
 
-// ask runs a pod on each Linux node, and returns their reports. It fails if one does not
+// ask runs a pod on each Linux node, and returns their reports in the order of the nodes. It fails if one does not
 // answer.
-func (u Uninstaller) ask(ctx context.Context, remove bool) (map[string]probe.Remains, error) {
+func (u Uninstaller) ask(ctx context.Context, remove bool) ([]nodepod.Result[probe.Remains], error) {
 	nodes, err := nodepod.LinuxNodes(ctx, u.Kube)
 	if err != nil {
 		return nil, err
 	}
 	nodes = slices.DeleteFunc(nodes, func(name string) bool { return slices.Contains(u.Exclude, name) })
-	out := map[string]probe.Remains{}
-	for _, r := range nodepod.OnEach(ctx, *u.Pods, nodes, func(node string) (probe.Remains, error) { return u.node(ctx, node, remove) }) {
-		if r.Err == nil {
-			out[r.Node] = r.Report
+	out := nodepod.OnEach(ctx, *u.Pods, nodes, func(node string) (probe.Remains, error) { return u.node(ctx, node, remove) })
+	for _, r := range out {
+		for i := range r.Report.Records {
+			r.Report.Records[i].Node = r.Node
 		}
 		err = errors.Join(err, r.Err)
 	}

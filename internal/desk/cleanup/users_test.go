@@ -2,7 +2,6 @@ package cleanup
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/probe"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
+	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
 func usedClaim(driver string, pods ...string) resourceapi.ResourceClaim {
@@ -37,11 +37,15 @@ func ownedPod(name, owner string) corev1.Pod {
 	return p
 }
 
-// TestPendingDELRemedy checks that nobody is told to wait for a pod that is gone already.
-func TestPendingDELRemedy(t *testing.T) {
-	users := inUse(useFacts{Records: []probe.Record{{Node: "node-1", Pod: "core/upf-0", What: "the DEL of network core/n3 fails", PendingDEL: true}}})
-	if len(users) != 1 || !strings.HasPrefix(users[0].Remedy, "Repair what the message names") || !strings.HasSuffix(users[0].Remedy, "--exclude-node node-1") {
-		t.Errorf("%+v", users)
+// TestRecords checks that each record has the code whose remedy helps: nobody is told to wait for a pod that is gone.
+func TestRecords(t *testing.T) {
+	for code, record := range map[translate.Code]probe.Record{
+		codeAttached: {}, codePendingDEL: {PendingDEL: true}, codeLeftOver: {PendingDEL: true, Cleanup: true},
+	} {
+		record.Node, record.Pod, record.What = "node-1", "core/upf-0", "the DEL of network core/n3 fails"
+		if users := inUse(facts{Records: []probe.Record{record}}); len(users) != 1 || users[0].Code != code || users[0].Fix == "" {
+			t.Errorf("%+v: %+v", record, users)
+		}
 	}
 }
 
@@ -53,51 +57,51 @@ func TestInUse(t *testing.T) {
 		p.Annotations, p.Status.Phase = annotated.Annotations, phase
 		return p
 	}
-	many := useFacts{}
+	many := facts{}
 	for i := range 8 {
 		name := fmt.Sprintf("upf-%d", i)
 		many.Pods = append(many.Pods, ownedPod(name, "upf"))
 		many.Claims = append(many.Claims, usedClaim(v1alpha1.DriverName, name))
 	}
 	for name, tt := range map[string]struct {
-		f    useFacts
-		want []string // who: how
+		f    facts
+		want []string // code, object: message
 	}{
-		"unused": {useFacts{
+		"unused": {facts{
 			Claims:     []resourceapi.ResourceClaim{usedClaim("gpu", "x"), {ObjectMeta: metav1.ObjectMeta{Namespace: "core", Name: "waits"}}},
 			Nodes:      []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{v1alpha1.OwnerLabel: v1alpha1.OwnerMultus}}}},
 			Namespaces: []corev1.Namespace{{ObjectMeta: metav1.ObjectMeta{Name: "core"}}},
 		}, nil},
 		"pods of one owner": {many, []string{
-			"StatefulSet core/upf: 8 of its pods have networks of nadra: upf-0 on node-1, upf-1 on node-1, upf-2 on node-1, upf-3 on node-1, upf-4 on node-1, 3 more",
+			"NADRA-501 StatefulSet core/upf: 8 of its pods have networks of nadra: upf-0 on node-1, upf-1 on node-1, upf-2 on node-1, upf-3 on node-1, upf-4 on node-1, 3 more",
 		}},
 		"a bare pod, and one that is gone": {
-			useFacts{Pods: []corev1.Pod{ownedPod("bare", "")}, Claims: []resourceapi.ResourceClaim{usedClaim(v1alpha1.DriverName, "bare", "dead")}},
-			[]string{"namespace core: 2 of its pods have networks of nadra: bare on node-1, dead (gone)"},
+			facts{Pods: []corev1.Pod{ownedPod("bare", "")}, Claims: []resourceapi.ResourceClaim{usedClaim(v1alpha1.DriverName, "bare", "dead")}},
+			[]string{"NADRA-501 Namespace core: 2 of its pods have networks of nadra: bare on node-1, dead (gone)"},
 		},
-		"a claim by hand": {useFacts{Claims: []resourceapi.ResourceClaim{usedClaim(v1alpha1.DriverName)}}, []string{"claim core/net: it has a device of nadra, and no pod"}},
-		"labels": {useFacts{
+		"a claim by hand": {facts{Claims: []resourceapi.ResourceClaim{usedClaim(v1alpha1.DriverName)}}, []string{"NADRA-502 ResourceClaim core/net: it has a device of nadra, and no pod"}},
+		"labels": {facts{
 			Nodes:      []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "node-1", Labels: owned}}},
 			Namespaces: []corev1.Namespace{{ObjectMeta: metav1.ObjectMeta{Name: "core", Labels: owned}}},
-		}, []string{"node node-1: it is labelled for nadra", "namespace core: it is labelled for nadra"}},
-		"networks in nadra's annotation": {useFacts{
-			Workloads: []workload{{"Deployment", "core", "smf", annotated}, {"Deployment", "core", "web", &corev1.PodTemplateSpec{}}},
+		}, []string{"NADRA-503 Node node-1: it is labelled for nadra", "NADRA-503 Namespace core: it is labelled for nadra"}},
+		"networks in nadra's annotation": {facts{
+			Workloads: []workload{{"Deployment", "core", "smf", annotated, false}, {"Deployment", "core", "web", &corev1.PodTemplateSpec{}, false}},
 			Pods:      []corev1.Pod{onTheirNode(corev1.PodRunning), onTheirNode(corev1.PodSucceeded), ownedPod("plain", "")},
 		}, []string{
-			"Deployment core/smf: it names networks in annotation nadra.dev/networks, which only nadra reads: its next pods would run without them",
-			"pod core/bound: nadra attached its networks by annotation nadra.dev/networks",
+			"NADRA-504 Deployment core/smf: it names networks in annotation nadra.dev/networks",
+			"NADRA-504 Pod core/bound: nadra attached its networks by annotation nadra.dev/networks",
 		}},
-		"an upgrade": {useFacts{Upgrade: "it is paused"}, []string{"an upgrade: it is paused"}},
-		"records": {useFacts{Records: []probe.Record{
+		"an upgrade": {facts{Upgrade: "it is paused"}, []string{"NADRA-505 an upgrade: it is paused"}},
+		"records": {facts{Records: []probe.Record{
 			{Node: "node-1", Pod: "core/upf-0", Claim: "core/net", What: "network core/n3 is Prepared"}, {Node: "node-2", What: "interface net1 …", Cleanup: true},
-		}}, []string{"node node-1, pod core/upf-0, claim core/net: network core/n3 is Prepared", "node node-2: interface net1 …"}},
+		}}, []string{"NADRA-506 Node node-1: pod core/upf-0: claim core/net: network core/n3 is Prepared", "NADRA-508 Node node-2: interface net1 …"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
 			for _, u := range inUse(tt.f) {
-				got = append(got, u.Who+": "+u.How)
-				if u.Remedy == "" {
-					t.Errorf("%s has no remedy", u.Who)
+				got = append(got, string(u.Code)+" "+u.Statement())
+				if u.Severity != translate.Blocker || u.Fix == "" {
+					t.Errorf("%+v", u)
 				}
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
@@ -116,18 +120,24 @@ func TestNotes(t *testing.T) {
 	refers := func(name string) *corev1.PodTemplateSpec {
 		return &corev1.PodTemplateSpec{Spec: corev1.PodSpec{ResourceClaims: []corev1.PodResourceClaim{{Name: "net", ResourceClaimTemplateName: &name}}}}
 	}
-	got := notesOf(useFacts{
+	var got []string
+	for _, f := range notesOf(facts{
 		Templates: []resourceapi.ResourceClaimTemplate{template("n3", "n3.core.nad.nadra.dev"), template("any", v1alpha1.DriverName), template("gpu", "gpu.example.com")},
 		Workloads: []workload{
-			{"Deployment", "core", "a", refers("n3")},
-			{"Deployment", "core", "b", refers("gpu")},
-			{"CronJob", "core", "c", refers("any")},
-			{"Deployment", "other", "a", refers("n3")},
+			{"Deployment", "core", "a", refers("n3"), false},
+			{"Deployment", "core", "b", refers("gpu"), false},
+			{"CronJob", "core", "c", refers("any"), false},
+			{"Deployment", "other", "a", refers("n3"), false},
 		},
-	})
+	}) {
+		got = append(got, string(f.Code)+" "+f.Statement())
+		if f.Severity != translate.Warning {
+			t.Errorf("%+v", f)
+		}
+	}
 	want := []string{
-		"CronJob core/c requests networks by claim any: its next pods will stay Pending",
-		"Deployment core/a requests networks by claim n3: its next pods will stay Pending",
+		"NADRA-509 CronJob core/c: it requests networks by claim any: its next pods will stay Pending",
+		"NADRA-509 Deployment core/a: it requests networks by claim n3: its next pods will stay Pending",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -1,7 +1,6 @@
 package cleanup
 
 import (
-	"fmt"
 	"math/big"
 	"net/netip"
 	"strings"
@@ -39,18 +38,19 @@ type sandboxes struct {
 // leases returns the addresses whose pod is gone, and whose sandbox no node has. It leaves
 // out addresses of a pod that was recreated under its name: its new sandbox may have taken
 // them over.
-func leases(f objectFacts, pods map[string]bool, s sandboxes) []probe.Orphan {
+func leases(f facts, pods map[string]bool, s sandboxes) []probe.Orphan {
 	var out []probe.Orphan
 	judge := func(a allocation, o probe.Orphan) {
 		if !strings.Contains(a.Pod, "/") || pods[a.Pod] || s.IDs[a.ID] {
 			return
 		}
+		unknown := s.Unknown
+		if a.ID == "" {
+			unknown = "the allocation does not name it"
+		}
 		o.Pod, o.Sandbox, o.Why = a.Pod, a.ID, "its pod is gone, and no node has its sandbox"
-		if s.Unknown != "" || a.ID == "" {
-			o.Action, o.Why = probe.ActionNone, "its pod is gone; it is unknown whether its sandbox is: "+s.Unknown
-			if a.ID == "" {
-				o.Why = "its pod is gone; it is unknown whether its sandbox is: the allocation does not name it"
-			}
+		if unknown != "" {
+			o.Action, o.Why = probe.ActionNone, "its pod is gone; it is unknown whether its sandbox is: "+unknown
 		}
 		out = append(out, o)
 	}
@@ -70,12 +70,12 @@ func (p pool) address(key string) string {
 	prefix, err := netip.ParsePrefix(p.Range)
 	distance, ok := new(big.Int).SetString(key, 10)
 	if err != nil || !ok || distance.Sign() < 0 {
-		return fmt.Sprintf("#%s", key)
+		return "#" + key
 	}
 	first := prefix.Masked().Addr().AsSlice()
 	sum := new(big.Int).Add(new(big.Int).SetBytes(first), distance).Bytes()
 	if len(sum) > len(first) {
-		return fmt.Sprintf("#%s", key)
+		return "#" + key
 	}
 	out := make([]byte, len(first))
 	copy(out[len(first)-len(sum):], sum)

@@ -136,13 +136,13 @@ func (o *cleanupOptions) report(r cleanup.Report) error {
 	case len(r.Refused) > 0:
 		return o.exit(CodeRefused, "refused: nodes that could not be checked: %d", len(r.Refused))
 	}
-	left := 0
+	n := translate.Count(r.Findings)
 	for _, orphan := range r.Orphans {
 		if !orphan.Done {
-			left++
+			n.Warning++
 		}
 	}
-	return o.failOn.verdict(translate.Counts{Warning: left})
+	return o.failOn.verdict(n)
 }
 
 // cleaner returns the cleaner for the flags.

@@ -5,10 +5,11 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"github.com/nadra-dev/nadra/internal/desk/canary"
+	"github.com/nadra-dev/nadra/internal/desk/cleanup"
 	"github.com/nadra-dev/nadra/internal/desk/doctor"
 	"github.com/nadra-dev/nadra/internal/desk/report"
 	"github.com/nadra-dev/nadra/internal/desk/snapshot"
@@ -18,8 +19,9 @@ import (
 )
 
 const explainHelp = `Explain a code: a finding (NADRA-001), an obstacle to an upgrade (NADRA-301), a
-difference (NADRA-401), or a reason (PluginTimeout), which events, conditions and
-refusals show in brackets.
+difference (NADRA-401), a problem of a canary (NADRA-470), a user of nadra
+(NADRA-501), or a reason (PluginTimeout), which events, conditions and refusals show
+in brackets.
 
 For a pod of the live cluster, show the first step from its networks to its
 interfaces that fails, whose job it is, and what to do. Of a workload, such as
@@ -54,7 +56,7 @@ func (a *app) explain() *cobra.Command {
 		},
 		RunE: func(command *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return listCodes(a.Out)
+				return report.Codes(a.Out, allRules())
 			}
 			if isObject(args) {
 				return a.explainObject(command.Context(), args, flags)
@@ -75,22 +77,7 @@ func (a *app) explain() *cobra.Command {
 
 // allRules returns the rules of all findings, sorted by code.
 func allRules() []translate.Rule {
-	return slices.Concat(translate.Rules(), doctor.Rules(), upgrade.Rules(), snapshot.Rules())
-}
-
-// listCodes lists the codes of rules, and then those of reasons.
-func listCodes(w io.Writer) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, r := range allRules() {
-		fmt.Fprintf(t, "%s\t%s\t%s\n", r.Code, r.Severity, r.Title)
-	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	for _, e := range reason.All() {
-		fmt.Fprintf(t, "%s\t%s\t%s\n", e.Code, e.Stage, e.Meaning)
-	}
-	return t.Flush()
+	return slices.Concat(translate.Rules(), doctor.Rules(), upgrade.Rules(), snapshot.Rules(), canary.Rules(), cleanup.Rules())
 }
 
 // explainCode explains the code of a rule or a reason, in any case and with or without

@@ -50,16 +50,23 @@ func (a *app) printFindings(findings []translate.Finding, quiet bool) {
 			continue
 		}
 		a.note("%s", report.Visible(f.String()))
-		if !slices.Contains(codes, f.Code) {
-			codes = append(codes, f.Code)
-		}
+		codes = append(codes, f.Code)
 	}
 	slices.Sort(codes)
-	for _, code := range codes {
+	for _, code := range slices.Compact(codes) {
 		rule, _ := translate.RuleOf(code)
 		a.note("%s: %s. %s", code, strings.TrimSuffix(rule.Title, "."), rule.Fix)
 	}
 	if len(codes) > 0 {
 		a.note("More about a code: kubectl nadra explain %s", codes[0])
+	}
+}
+
+// printProblems prints a line for each finding that needs something, and its remedy. With quiet, it prints blockers only.
+func (a *app) printProblems(findings []translate.Finding, quiet bool) {
+	for _, f := range findings {
+		if f.Severity == translate.Blocker || f.Severity == translate.Warning && !quiet {
+			a.note("%v\n  %s", f, f.Fix)
+		}
 	}
 }

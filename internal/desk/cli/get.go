@@ -119,19 +119,14 @@ func (o *getOptions) printAll(in inspect.Input) error {
 	rows := o.rows(in)
 	switch {
 	case o.printer != nil:
-		return o.printList(rows)
+		return printItems(o.Out, o.printer, inspect.NewList(nil).TypeMeta, rows, func(a inspect.Attachment) (any, string, string) {
+			return inspect.NewOne(a), a.Namespace, attachmentName(a)
+		})
 	case len(rows) == 0:
 		_, err := fmt.Fprintf(o.ErrOut, "No attachments found%s.\n", o.where())
 		return err
 	}
 	return o.table.Print(o.Out, rows)
-}
-
-// printList prints attachments as one list.
-func (o *getOptions) printList(rows []inspect.Attachment) error {
-	return printItems(o.Out, o.printer, inspect.NewList(nil).TypeMeta, rows, func(a inspect.Attachment) (any, string, string) {
-		return inspect.NewOne(a), a.Namespace, attachmentName(a)
-	})
 }
 
 // attachmentName returns a name for an attachment: those of its pod and its interface, or of

@@ -111,21 +111,15 @@ func asObject(value any, namespace, name string) (*unstructured.Unstructured, er
 
 // printItems prints values as one list. of returns a value with apiVersion and kind, and its name.
 func printItems[T any](w io.Writer, printer printers.ResourcePrinter, list metav1.TypeMeta, items []T, of func(T) (value any, namespace, name string)) error {
-	objects := make([]unstructured.Unstructured, 0, len(items))
+	out := &unstructured.UnstructuredList{}
+	out.SetAPIVersion(list.APIVersion)
+	out.SetKind(list.Kind)
 	for _, item := range items {
 		object, err := asObject(of(item))
 		if err != nil {
 			return err
 		}
-		objects = append(objects, *object)
+		out.Items = append(out.Items, *object)
 	}
-	return printRuntimeObject(w, printer, asList(list, objects))
-}
-
-// asList makes a list of objects.
-func asList(meta metav1.TypeMeta, items []unstructured.Unstructured) *unstructured.UnstructuredList {
-	out := &unstructured.UnstructuredList{Items: items}
-	out.SetAPIVersion(meta.APIVersion)
-	out.SetKind(meta.Kind)
-	return out
+	return printRuntimeObject(w, printer, out)
 }

@@ -3,11 +3,8 @@ package cli
 import (
 	"context"
 	"fmt"
-	"io"
-	"os"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/nadra-dev/nadra/internal/desk/doctor"
 	"github.com/nadra-dev/nadra/internal/desk/report"
@@ -94,29 +91,10 @@ func (o *scanOptions) run(ctx context.Context, names []string) error {
 	}
 	result := o.convert(set)
 	r := report.Build(report.Input{Source: set.Description, Files: set.fileCount(), Result: result, Baseline: baseline})
-	if err := report.Scan.Write(onTerminal(o.app.Out), o.format.value, r); err != nil {
+	if err := report.Scan.Write(o.app.Out, o.format.value, r); err != nil {
 		return err
 	}
 	return o.failOn.verdict(r.Summary.Findings)
-}
-
-// terminal is a terminal with its width.
-type terminal struct {
-	io.Writer
-	width int
-}
-
-// Width implements report.Terminal.
-func (t terminal) Width() int { return t.width }
-
-// onTerminal adds the width of the terminal to standard output, if it is one.
-func onTerminal(w io.Writer) io.Writer {
-	if f, ok := w.(*os.File); ok {
-		if width, _, err := term.GetSize(int(f.Fd())); err == nil {
-			return terminal{w, width}
-		}
-	}
-	return w
 }
 
 // nodeFacts returns the facts about the probed nodes in the capabilities of a file, or nil without

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/desk/cleanup"
 	"github.com/nadra-dev/nadra/internal/desk/doctor"
+	"github.com/nadra-dev/nadra/pkg/api/reason"
 )
 
 const uninstallHelp = `Remove nadra: webhooks, controller, the objects that they have created, the driver,
@@ -58,9 +59,7 @@ func (o *uninstallOptions) run(ctx context.Context) error {
 	if err != nil {
 		return o.refusal(err)
 	}
-	for _, note := range notes {
-		o.note("note: %v", note)
-	}
+	o.printProblems(notes, false)
 	if err := o.confirm("nadra is not in use. Remove it?"); err != nil {
 		return err
 	}
@@ -79,14 +78,11 @@ func (o *uninstallOptions) run(ctx context.Context) error {
 // refusal prints why nadra is not removed, and returns the exit code.
 func (o *uninstallOptions) refusal(err error) error {
 	var inUse *cleanup.InUseError
-	var helm *cleanup.HelmError
 	switch {
 	case errors.As(err, &inUse):
-		for _, user := range inUse.Users {
-			o.note("%s: %s\n  What to do: %s.", user.Who, user.How, user.Remedy)
-		}
+		o.printProblems(inUse.Users, false)
 		return o.exit(CodeRefused, "refused: nadra is in use")
-	case errors.As(err, &helm):
+	case reason.Of(err) == reason.InstalledByHelm:
 		return o.exit(CodeRefused, "refused: %v", err)
 	}
 	return err

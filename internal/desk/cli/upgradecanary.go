@@ -14,6 +14,7 @@ import (
 	"github.com/nadra-dev/nadra/internal/kube"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
 // nodeCanaries tests every network that a node offers, by canaries of nadra on that node.
@@ -63,14 +64,12 @@ func (o *runFlags) runCanaries(ctx context.Context, read canary.Networks, namesp
 	return failures(report)
 }
 
-// failures returns an error with the canaries that failed, or nil.
+// failures returns an error with the blockers, or nil.
 func failures(r *canary.Report) error {
 	var bad []string
-	for _, n := range r.Networks {
-		for _, p := range n.Pods {
-			if p.Status == canary.Failed {
-				bad = append(bad, n.Network+": "+strings.Join(p.Problems, "; "))
-			}
+	for _, f := range r.Findings {
+		if f.Severity == translate.Blocker {
+			bad = append(bad, f.String())
 		}
 	}
 	if len(bad) == 0 {

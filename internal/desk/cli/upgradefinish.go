@@ -73,7 +73,7 @@ func (o *runFlags) finish(ctx context.Context, multus []string, remove bool) err
 		}
 	}
 	if len(needs) > 0 {
-		p.printProblems(&upgrade.Plan{Findings: needs})
+		o.printProblems(needs, true)
 		return o.exit(CodeRefused, "refused: Multus is needed")
 	}
 	_, _ = fmt.Fprintf(o.Out, "Nothing needs Multus: nadra serves %d nodes and %d pods with networks.\n", len(configured), len(facts.Pods))

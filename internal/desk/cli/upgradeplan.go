@@ -75,7 +75,10 @@ func (o *planOptions) run(ctx context.Context) error {
 	if err := report.UpgradePlan.Write(o.Out, o.format.value, plan); err != nil {
 		return err
 	}
-	o.printProblems(plan)
+	o.printProblems(plan.Findings, o.quiet)
+	if !o.quiet {
+		o.note("%v", plan.Summary)
+	}
 	return o.failOn.verdict(translate.Count(plan.Findings))
 }
 
@@ -219,21 +222,4 @@ func (o *planOptions) multusOf(caps doctor.Capabilities) ([]upgrade.MultusRef, e
 		out = append(out, upgrade.MultusRef{Namespace: m.Namespace, DaemonSet: m.DaemonSet})
 	}
 	return out, nil
-}
-
-// printProblems prints a plan's obstacles on standard error.
-func (o *planOptions) printProblems(p *upgrade.Plan) {
-	for _, problem := range p.Findings {
-		if o.quiet && problem.Severity != translate.Blocker || problem.Severity == translate.Info {
-			continue
-		}
-		about := ""
-		if problem.Object.Name != "" {
-			about = problem.Object.String() + ": "
-		}
-		o.note("%s %s: %s%s\n  %s", problem.Severity, problem.Code, about, problem.Message, problem.Fix)
-	}
-	if !o.quiet {
-		o.note("%v", p.Summary)
-	}
 }

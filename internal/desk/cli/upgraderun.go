@@ -283,6 +283,6 @@ func (o *runFlags) refuseBlocked(ctx context.Context, plan *upgrade.Plan) error 
 	if len(blocked) == 0 {
 		return nil
 	}
-	p.printProblems(&upgrade.Plan{Findings: blocked})
+	o.printProblems(blocked, true)
 	return o.exit(CodeRefused, "refused: the plan has blockers")
 }

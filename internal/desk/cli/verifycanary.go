@@ -16,7 +16,6 @@ import (
 	"github.com/nadra-dev/nadra/internal/installation"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
-	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
 // defaultParallel is the default number of canaries at a time.
@@ -100,7 +99,7 @@ func (o *verifyOptions) runCanaries(ctx context.Context) error {
 	if err := report.Canary.Write(o.Out, o.format.value, r); err != nil {
 		return err
 	}
-	return o.failOn.verdict(translate.Counts{Warning: r.Summary.Warning, Blocker: r.Summary.Blocker})
+	return o.failOn.verdict(r.Summary.Counts)
 }
 
 // planCanaries reads networks, and plans their canaries with the image of the settings, or else the driver's; a dry run

@@ -2,12 +2,11 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 
 	"github.com/nadra-dev/nadra/internal/desk/report"
 	"github.com/nadra-dev/nadra/internal/version"
@@ -34,10 +33,10 @@ func (a *app) version() *cobra.Command {
 		if !clientOnly {
 			v.Server, missing = a.serverVersion()
 		}
-		return errors.Join(a.printVersions(v, format.value), missing)
+		return errors.Join(versionFormats.Write(a.Out, format.value, v), missing)
 	})
 	command.Flags().BoolVar(&clientOnly, "client", false, "print only the client's version")
-	format.addFlag(command, []string{"text", "json", "yaml"})
+	format.addFlag(command, versionFormats.Names())
 	return command
 }
 
@@ -64,25 +63,12 @@ func clientVersions() versions {
 	return v
 }
 
-// printVersions prints versions in a format.
-func (a *app) printVersions(v versions, format string) error {
-	var text []byte
-	var err error
-	switch format {
-	case "json":
-		text, err = json.MarshalIndent(v, "", "  ")
-		text = append(text, '\n')
-	case "yaml":
-		text, err = yaml.Marshal(v)
-	default:
-		text = fmt.Appendf(nil, "Client:  %s (%s)\nReport:  %s\nClaims:  %s\n", v.Client, v.Go, v.Schemas["report"], v.Schemas["claim"])
-		if v.Server != "" {
-			text = fmt.Appendf(text, "Server:  %s\n", v.Server)
-		}
+// versionFormats are the formats of the versions.
+var versionFormats = report.NewFormats("the versions", "text", func(w io.Writer, v versions) error {
+	server := ""
+	if v.Server != "" {
+		server = fmt.Sprintf("Server:  %s\n", v.Server)
 	}
-	if err != nil {
-		return fmt.Errorf("writing versions: %w", err)
-	}
-	_, err = a.Out.Write(text)
+	_, err := fmt.Fprintf(w, "Client:  %s (%s)\nReport:  %s\nClaims:  %s\n%s", v.Client, v.Go, v.Schemas["report"], v.Schemas["claim"], server)
 	return err
-}
+})

@@ -35,7 +35,7 @@ func (p podEvents) last(reasons ...string) *corev1.Event {
 			o.UID != "" && o.UID != p.pod.UID || !slices.Contains(reasons, e.Reason) {
 			continue
 		}
-		if last == nil || !seen(e).Before(seen(last)) {
+		if last == nil || !Seen(e).Before(Seen(last)) {
 			last = e
 		}
 	}
@@ -55,13 +55,13 @@ func (x *index) unavailable(ref attachment.NetworkRef, offering []string) string
 		if nad := x.networks[ref]; nad != nil && o.UID != "" && o.UID != nad.UID {
 			continue
 		}
-		if before := last[e.Source.Host]; before == nil || !seen(e).Before(seen(before)) {
+		if before := last[e.Source.Host]; before == nil || !Seen(e).Before(Seen(before)) {
 			last[e.Source.Host] = e
 		}
 	}
 	var why []string
 	for _, e := range slices.SortedFunc(maps.Values(last), func(a, b *corev1.Event) int {
-		return cmp.Or(seen(a).Compare(seen(b)), cmp.Compare(a.Source.Host, b.Source.Host))
+		return cmp.Or(Seen(a).Compare(Seen(b)), cmp.Compare(a.Source.Host, b.Source.Host))
 	}) {
 		if e.Reason == reason.EventNetworkUnavailable {
 			why = append(why, e.Message)
@@ -70,8 +70,8 @@ func (x *index) unavailable(ref attachment.NetworkRef, offering []string) string
 	return some(why)
 }
 
-// seen returns the time at which an event was last observed.
-func seen(e *corev1.Event) time.Time {
+// Seen returns the time at which an event was last observed.
+func Seen(e *corev1.Event) time.Time {
 	out := e.LastTimestamp.Time
 	if e.EventTime.After(out) {
 		out = e.EventTime.Time

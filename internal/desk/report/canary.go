@@ -2,66 +2,35 @@ package report
 
 import (
 	"fmt"
-	"io"
+	"slices"
 	"strings"
 
 	"github.com/nadra-dev/nadra/internal/desk/canary"
 	"github.com/nadra-dev/nadra/internal/words"
 )
 
-// podRow is a canary, or a network without one.
-type podRow struct {
-	network string
-	canary.PodReport
-}
-
-// podRows returns a row for each canary, and for each network without canaries.
-func podRows(r *canary.Report) []podRow {
-	var out []podRow
+// writeCanaryTable writes the canaries, who reaches whom, the findings, and the totals.
+func writeCanaryTable(s *sheet, r *canary.Report) {
+	var rows [][]string
 	for _, n := range r.Networks {
 		if n.Skipped != "" {
-			out = append(out, podRow{n.Network, canary.PodReport{Status: canary.Skipped, Problems: []string{n.Skipped}}})
+			rows = append(rows, []string{cut(n.Network), "", string(canary.Skipped), "", "", "", ""})
 		}
 		for _, p := range n.Pods {
-			out = append(out, podRow{n.Network, p})
+			ready := ""
+			if p.ReadyMillis > 0 {
+				ready = trip(p.ReadyMillis * 1000)
+			}
+			rows = append(rows, []string{cut(n.Network), cut(p.Node), string(p.Status), cut(p.Interface), cut(strings.Join(p.IPs, ",")), string(p.By), ready})
 		}
 	}
-	return out
-}
-
-// observed returns a canary's problems, or its time until it was ready.
-func (p podRow) observed() string {
-	if len(p.Problems) > 0 {
-		return strings.Join(p.Problems, "; ")
-	}
-	return "ready after " + trip(p.ReadyMillis*1000)
-}
-
-// writeCanaryTable writes the canaries, who reaches whom, failed pings, and the totals.
-func writeCanaryTable(w io.Writer, r *canary.Report) error {
-	s := &sheet{w: w}
-	table(s, "NETWORK\tNODE\tCANARY\tINTERFACE\tADDRESSES\tBY\tOBSERVED", podRows(r), func(p podRow) []string {
-		return []string{cut(p.network), cut(p.Node), string(p.Status), cut(p.Interface), cut(strings.Join(p.IPs, ",")), p.By, p.observed()}
-	})
+	table(s, "NETWORK\tNODE\tCANARY\tINTERFACE\tADDRESSES\tBY\tREADY AFTER", rows, asItIs)
 	for i := range r.Networks {
 		s.matrix(&r.Networks[i])
 	}
-	var bad []canary.PingReport
-	for _, n := range r.Networks {
-		for _, p := range n.Pings {
-			if p.Status != canary.OK {
-				bad = append(bad, p)
-			}
-		}
-	}
-	table(s, "FROM\tTO\tADDRESS\tPING\tWHY", bad, func(p canary.PingReport) []string {
-		return []string{cut(p.FromNode), cut(p.ToNode), p.Address, string(p.Status), p.Message}
-	})
-	s.gap()
-	for _, line := range canaryOutcome(r) {
-		s.println(line)
-	}
-	return s.err
+	s.found(r.Findings)
+	s.outcome(r)
+	s.help(r.Findings)
 }
 
 // widest limits the canaries in a matrix.
@@ -82,8 +51,11 @@ func (s *sheet) matrix(n *canary.NetworkReport) {
 		}
 		rows = append(rows, row)
 	}
-	table(s, cut(n.Network)+"\t"+strings.Join(names, "\t"), rows, func(row []string) []string { return row })
+	table(s, cut(n.Network)+"\t"+strings.Join(names, "\t"), rows, asItIs)
 }
+
+// asItIs returns the cells of a row.
+func asItIs(cells []string) []string { return cells }
 
 // columns returns short names of canaries.
 func columns(pods []canary.PodReport) []string {
@@ -108,13 +80,8 @@ func cell(pings []canary.PingReport, from, to string) string {
 	order := []canary.Status{canary.OK, canary.NotExpected, canary.Lossy, canary.Failed}
 	out, worst := "", -1
 	for _, p := range pings {
-		if p.From != from || p.To != to {
-			continue
-		}
-		for rank, status := range order {
-			if p.Status == status && rank > worst {
-				worst, out = rank, pingWords(p)
-			}
+		if rank := slices.Index(order, p.Status); p.From == from && p.To == to && rank > worst {
+			worst, out = rank, pingWords(p)
 		}
 	}
 	return out
@@ -144,59 +111,40 @@ func trip(micros int64) string {
 	return fmt.Sprintf("%.1fs", float64(micros)/1000/1000)
 }
 
-// canaryOutcome counts networks, canaries and pings, with a sentence each.
-func canaryOutcome(r *canary.Report) []string {
-	s := r.Summary
-	out := []string{fmt.Sprintf("Tested %d of %s%s: %d of %s ok.", s.Networks-s.Skipped, words.Count(s.Networks, "network"), ofSource(r.Source), s.PodsOK, words.Count(s.Pods, "canary pod"))}
-	if s.Pings > 0 {
-		line := fmt.Sprintf("%d of %s answered", s.PingsOK, words.Count(s.Pings, "ping"))
-		for _, part := range []struct {
-			n    int
-			text string
-		}{{s.Lossy, "lossy"}, {s.NotExpected, "not expected to"}, {s.PingsFailed, "failed"}} {
-			if part.n > 0 {
-				line += fmt.Sprintf(", %d %s", part.n, part.text)
-			}
+// outcome writes the numbers of networks, canaries and pings, with a sentence each.
+func (s *sheet) outcome(r *canary.Report) {
+	n := r.Summary
+	s.gap()
+	s.printf("Tested %d of %s%s: %d of %s ok.", n.Networks-n.Skipped, words.Count(n.Networks, "network"), ofSource(r.Source), n.PodsOK, words.Count(n.Pods, "canary pod"))
+	if n.Pings == 0 {
+		return
+	}
+	line := fmt.Sprintf("%d of %s answered", n.PingsOK, words.Count(n.Pings, "ping"))
+	for _, part := range []struct {
+		n    int
+		text string
+	}{{n.Lossy, "lossy"}, {n.NotExpected, "not expected to"}, {n.PingsFailed, "failed"}} {
+		if part.n > 0 {
+			line += fmt.Sprintf(", %d %s", part.n, part.text)
 		}
-		out = append(out, line+".")
 	}
-	if len(r.LeftBehind) > 0 {
-		out = append(out, "Left behind, delete by hand: "+Visible(strings.Join(r.LeftBehind, ", "))+".")
-	}
-	return out
-}
-
-// ofSource names the cluster.
-func ofSource(source string) string {
-	if source == "" {
-		return ""
-	}
-	return " of " + Visible(source)
+	s.println(line + ".")
 }
 
 // writeCanaryPlanTable writes a row for each network, and the totals.
-func writeCanaryPlanTable(w io.Writer, p *canary.Plan) error {
-	s := &sheet{w: w}
+func writeCanaryPlanTable(s *sheet, p *canary.Plan) {
 	table(s, "NETWORK\tPLUGINS\tIPAM\tCANARIES\tADDRESSES\tDEVICES\tNODES", p.Networks, func(n canary.NetworkPlan) []string {
-		if n.Skipped != "" {
-			return []string{cut(n.Network), cut(strings.Join(n.Plugins, ",")), cut(n.IPAM), "0", "0", "0", "skipped: " + n.Skipped}
-		}
 		var nodes []string
 		for _, c := range n.Pods {
 			nodes = append(nodes, c.Node)
 		}
-		return []string{cut(n.Network), cut(strings.Join(n.Plugins, ",")), cut(n.IPAM), fmt.Sprint(len(n.Pods)), fmt.Sprint(n.Addresses), fmt.Sprint(n.Devices), some(nodes)}
+		where := some(nodes)
+		if n.Skipped != "" {
+			where = "skipped: " + n.Skipped
+		}
+		return []string{cut(n.Network), cut(strings.Join(n.Plugins, ",")), cut(n.IPAM), fmt.Sprint(len(n.Pods)), fmt.Sprint(n.Addresses), fmt.Sprint(n.Devices), where}
 	})
 	s.gap()
 	s.printf("Would run %s%s, which take %s and %s while they run. Nothing was created.",
-		words.Count(p.Pods, "canary pod"), ofSource(p.Source), addresses(p.Addresses), words.Count(p.Devices, "device"))
-	return s.err
-}
-
-// addresses returns a number of addresses.
-func addresses(n int) string {
-	if n == 1 {
-		return "1 address"
-	}
-	return fmt.Sprintf("%d addresses", n)
+		words.Count(p.Pods, "canary pod"), ofSource(p.Source), words.Count(p.Addresses, "address"), words.Count(p.Devices, "device"))
 }

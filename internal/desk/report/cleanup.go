@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/nadra-dev/nadra/internal/desk/cleanup"
@@ -11,8 +10,7 @@ import (
 )
 
 // writeCleanupTable writes a row for each orphan, and the totals.
-func writeCleanupTable(w io.Writer, r cleanup.Report) error {
-	s := &sheet{w: w}
+func writeCleanupTable(s *sheet, r cleanup.Report) {
 	freed, reported := 0, 0
 	table(s, "NODE\tKIND\tOBJECT\tHOLDS\tPOD\tACTION\tWHY", r.Orphans, func(o probe.Orphan) []string {
 		action, why := string(o.Action), o.Why
@@ -27,9 +25,7 @@ func writeCleanupTable(w io.Writer, r cleanup.Report) error {
 		}
 		return []string{o.Node, string(o.Kind), shortened(o), o.Address, o.Pod, action, why}
 	})
-	problem := func(p cleanup.NodeProblem) []string { return []string{p.Node, p.Message} }
-	table(s, "NODE\tREFUSED", r.Refused, problem)
-	table(s, "NODE\tCOULD NOT BE READ", r.Errors, problem)
+	s.found(r.Findings)
 	s.gap()
 	line := fmt.Sprintf("%s on %s and in the cluster", words.Count(len(r.Orphans), "orphan"), words.Count(r.Nodes, "node"))
 	if freed+r.Failed() > 0 {
@@ -41,7 +37,6 @@ func writeCleanupTable(w io.Writer, r cleanup.Report) error {
 	if r.Kept > 0 {
 		s.printf("Kept %s of sandboxes that no runtime lists: younger than --older-than, or perhaps still used, by a record, a network namespace or an address.", words.Count(r.Kept, "object"))
 	}
-	return s.err
 }
 
 // shortened returns the place of an orphan with the first digits of the sandbox's ID.

@@ -2,7 +2,7 @@ package report
 
 import (
 	"fmt"
-	"io"
+	"slices"
 	"strings"
 
 	"github.com/nadra-dev/nadra/internal/desk/doctor"
@@ -48,8 +48,7 @@ func checkAndObject(c doctor.Check) (doctor.Check, string) {
 
 // writeDoctorTable writes a line for each check, then the remedies, the worst check first,
 // and the totals.
-func writeDoctorTable(w io.Writer, r *doctor.Report) error {
-	s := &sheet{w: w}
+func writeDoctorTable(s *sheet, r *doctor.Report) {
 	all := foldBy(r.Checks, checkAndObject)
 	table(s, "CODE\tCHECK\tSEVERITY\tNODES\tOBSERVED", all, func(c alike[doctor.Check]) []string {
 		return []string{string(c.first.Code), c.first.Title, string(c.first.Severity), some(c.names), Visible(c.first.Message)}
@@ -65,7 +64,6 @@ func writeDoctorTable(w io.Writer, r *doctor.Report) error {
 	s.gap()
 	s.println(doctorInput(r))
 	s.println(doctorTotals(r.Summary) + ".")
-	return s.err
 }
 
 // advice writes the remedy of a check.
@@ -88,32 +86,20 @@ func onNodes(names []string) string {
 // checks.
 func (s *sheet) unknown(all []alike[doctor.Check]) {
 	type cause struct{ what, do, nodes string }
-	var causes []cause
-	checks := map[cause][]string{}
-	for _, c := range all {
-		if c.first.Severity != doctor.Unknown {
-			continue
-		}
-		key := cause{c.first.Message, c.first.Fix, onNodes(c.names)}
-		if checks[key] == nil {
-			causes = append(causes, key)
-		}
-		checks[key] = append(checks[key], c.first.Title)
-	}
-	for _, key := range causes {
+	all = slices.DeleteFunc(all, func(c alike[doctor.Check]) bool { return c.first.Severity != doctor.Unknown })
+	for _, c := range foldBy(all, func(c alike[doctor.Check]) (cause, string) {
+		return cause{c.first.Message, c.first.Fix, onNodes(c.names)}, c.first.Title
+	}) {
 		s.gap()
-		s.println(strings.Join(checks[key], ", ") + ": unknown" + key.nodes)
-		s.println("  Why:        " + Visible(key.what))
-		s.println("  It takes:   " + dash(Visible(key.do)))
+		s.println(strings.Join(c.names, ", ") + ": unknown" + onNodes(c.first.names))
+		s.println("  Why:        " + Visible(c.first.first.Message))
+		s.println("  It takes:   " + dash(Visible(c.first.first.Fix)))
 	}
 }
 
 // doctorInput describes the input.
 func doctorInput(r *doctor.Report) string {
-	out := "Looked at " + words.Count(r.Summary.Nodes, "node")
-	if r.Source != "" {
-		out += " of " + Visible(r.Source)
-	}
+	out := "Looked at " + words.Count(r.Summary.Nodes, "node") + ofSource(r.Source)
 	if r.Summary.Probed == 0 {
 		return out + ", from outside. Look from inside with --probe."
 	}

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"bufio"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -22,8 +21,13 @@ type form[T any] struct {
 }
 
 // tabular returns the formats of a document with a table.
-func tabular[T any](what string, table func(io.Writer, T) error) Formats[T] {
-	return Formats[T]{what, []form[T]{{"table", table}, {"json", writeJSON[T]}, {"yaml", writeYAML[T]}}}
+func tabular[T any](what string, table func(*sheet, T)) Formats[T] {
+	return NewFormats(what, "table", drawn(table))
+}
+
+// NewFormats returns the formats of a document with a text for people. what names the document in errors.
+func NewFormats[T any](what, name string, text func(io.Writer, T) error) Formats[T] {
+	return Formats[T]{what, []form[T]{{name, text}, {"json", writeJSON[T]}, {"yaml", writeYAML[T]}}}
 }
 
 // Names returns the names of the formats, the default first.
@@ -41,12 +45,7 @@ func (f Formats[T]) Write(w io.Writer, name string, document T) error {
 		if form.name != name {
 			continue
 		}
-		b := bufio.NewWriter(w)
-		err := form.write(b, document)
-		if err == nil {
-			err = b.Flush()
-		}
-		if err != nil {
+		if err := form.write(w, document); err != nil {
 			return fmt.Errorf("writing %s as %s: %w", f.what, name, err)
 		}
 		return nil

@@ -1,9 +1,11 @@
 package report
 
 import (
+	"bufio"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"html/template"
 	"io"
@@ -84,7 +86,8 @@ func writeHTML(w io.Writer, r *Report) error {
 		v.shown[g.Code] = true
 		v.Groups = append(v.Groups, htmlGroup{g.Finding, g.findings, g.Severity == translate.Blocker && len(g.findings) <= openFindings})
 	}
-	return htmlPage.Execute(w, v)
+	b := bufio.NewWriter(w)
+	return errors.Join(htmlPage.Execute(b, v), b.Flush())
 }
 
 // policy returns the page's Content-Security-Policy.

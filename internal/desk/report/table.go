@@ -1,12 +1,16 @@
 package report
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 	"text/tabwriter"
 	"unicode/utf8"
+
+	"github.com/mitchellh/go-wordwrap"
+	"golang.org/x/term"
 
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
@@ -15,19 +19,12 @@ import (
 // an item.
 const listed, cellWidth = 3, 60
 
-// fileColumn is the last column of tables about files. unlimited is the room of a line that is on no terminal.
-const (
-	fileColumn = "FILE"
-	unlimited  = 400
-)
+// fileColumn is the last column of tables about files.
+const fileColumn = "FILE"
 
 // writeTable writes the default format: the workloads, other objects with findings, what the
 // codes mean in a line each, and the totals.
-func writeTable(w io.Writer, r *Report) error {
-	s := &sheet{w: w, width: unlimited}
-	if t, fits := w.(Terminal); fits {
-		s.width = t.Width()
-	}
+func writeTable(s *sheet, r *Report) {
 	file := ""
 	if slices.ContainsFunc(r.Workloads, func(w Workload) bool { return w.Position.Line > 0 }) { // not of a cluster
 		file = "\t" + fileColumn
@@ -54,31 +51,31 @@ func writeTable(w io.Writer, r *Report) error {
 	})
 	s.legend(r.Findings)
 	s.totals(r)
-	return s.err
 }
 
-// Terminal is a writer to a terminal, which has room for a number of characters in a line.
-type Terminal interface {
-	io.Writer
-	Width() int
-}
-
-// sheet writes tables with an empty line between them.
+// sheet writes tables with an empty line between them. It keeps the writer's error until Flush returns it.
 type sheet struct {
-	w     io.Writer
+	*bufio.Writer
 	began bool
-	err   error
 	// width is the room of a line; 0 means any. without is set if FILE was left out because of it.
 	width   int
 	without bool
 }
 
-// println writes a line.
-func (s *sheet) println(line string) {
-	if s.err == nil {
-		_, s.err = fmt.Fprintln(s.w, line)
+// drawn returns a function that writes a table. On a terminal, the table fits into its lines.
+func drawn[T any](table func(*sheet, T)) func(io.Writer, T) error {
+	return func(w io.Writer, document T) error {
+		s := &sheet{Writer: bufio.NewWriter(w)}
+		if f, ok := w.(interface{ Fd() uintptr }); ok {
+			s.width, _, _ = term.GetSize(int(f.Fd())) // 0 of what is no terminal
+		}
+		table(s, document)
+		return s.Flush()
 	}
 }
+
+// println writes a line.
+func (s *sheet) println(line string) { fmt.Fprintln(s, line) }
 
 // gap writes an empty line, unless nothing is written yet.
 func (s *sheet) gap() {
@@ -93,11 +90,11 @@ func (s *sheet) printf(format string, args ...any) { s.println(fmt.Sprintf(forma
 
 // table writes a row for each item under a header, or nothing without items.
 func table[T any](s *sheet, header string, items []T, row func(T) []string) {
-	if len(items) == 0 || s.err != nil {
+	if len(items) == 0 {
 		return
 	}
 	s.gap()
-	t := tabwriter.NewWriter(s.w, 0, 8, columnGap, ' ', 0)
+	t := tabwriter.NewWriter(s, 0, 8, columnGap, ' ', 0)
 	rows := [][]string{strings.Split(header, "\t")}
 	for _, item := range items {
 		cells := row(item)
@@ -109,47 +106,65 @@ func table[T any](s *sheet, header string, items []T, row func(T) []string) {
 	for _, cells := range s.fitted(rows) {
 		fmt.Fprintln(t, strings.Join(cells, "\t"))
 	}
-	if err := t.Flush(); s.err == nil {
-		s.err = err
-	}
+	_ = t.Flush() // the sheet keeps the error
 }
 
 // columnGap is the number of blanks between columns, and narrow the width to which cells may be shortened.
 const columnGap, narrow = 2, 12
 
-// fitted returns the rows of a table that fit into a line: without the column FILE, or with shorter cells. A file's
-// name is whole or absent.
+// fitted returns the rows of a table that fit into a line: without the column FILE, whose names are whole or absent, with
+// the text of the last column in several lines, and with shorter cells in the others.
 func (s *sheet) fitted(rows [][]string) [][]string {
-	total := func(limit int) int {
-		sum := -columnGap
-		for column := range rows[0] {
-			widest := 0
-			for _, cells := range rows {
-				widest = max(widest, utf8.RuneCountInString(cells[column]))
-			}
-			sum += min(widest, limit) + columnGap
+	widest := make([]int, len(rows[0]))
+	for _, cells := range rows {
+		for i, c := range cells {
+			widest[i] = max(widest[i], utf8.RuneCountInString(c))
+		}
+	}
+	room := func(columns []int, limit int) (sum int) {
+		for _, n := range columns {
+			sum += min(n, limit) + columnGap
 		}
 		return sum
 	}
-	if s.width == 0 || total(s.width) <= s.width {
+	if s.width == 0 || room(widest, s.width)-columnGap <= s.width {
 		return rows
 	}
-	if last := len(rows[0]) - 1; rows[0][last] == fileColumn {
+	last := len(widest) - 1
+	if rows[0][last] == fileColumn {
 		s.without = true
-		for i := range rows {
-			rows[i] = rows[i][:last]
-		}
+		last--
 	}
 	limit := s.width
-	for limit > narrow && total(limit) > s.width {
+	for limit > narrow && room(widest[:last], limit)+min(widest[last], s.width/2) > s.width {
 		limit--
 	}
+	text := max(narrow, s.width-room(widest[:last], limit))
+	var out [][]string
 	for _, cells := range rows {
-		for i, c := range cells {
-			cells[i] = cutTo(c, limit)
+		for i := range last {
+			cells[i] = cutTo(cells[i], limit)
+		}
+		for _, line := range strings.Split(wordwrap.WrapString(cells[last], uint(text)), "\n") {
+			out = append(out, append(cells[:last:last], line))
+			cells = make([]string, last)
 		}
 	}
-	return rows
+	return out
+}
+
+// found writes a row for each finding that is unexpected, the worst first, and what all codes mean.
+func (s *sheet) found(findings []translate.Finding) {
+	var unexpected []translate.Finding
+	for _, g := range groups(findings) {
+		if g.Severity != translate.Info {
+			unexpected = append(unexpected, g.findings...)
+		}
+	}
+	table(s, "NAMESPACE\tOBJECT\tCODE\tSEVERITY\tFINDING", unexpected, func(f translate.Finding) []string {
+		return []string{cut(f.Object.Namespace), cut(short(f.Object)), string(f.Code), string(f.Severity), f.Message}
+	})
+	s.legend(findings)
 }
 
 // legend writes what the codes mean.
@@ -220,19 +235,15 @@ func withPods(name string, pods int) string {
 
 // some returns the first items of a list, and the number of others.
 func some(items []string) string {
-	if len(items) <= listed {
-		return joined(items, cut)
+	more := ""
+	if n := len(items); n > listed {
+		items, more = items[:listed-1], fmt.Sprintf(",+%d", n-listed+1)
 	}
-	return fmt.Sprintf("%s,+%d", joined(items[:listed-1], cut), len(items)-listed+1)
-}
-
-// joined joins items after changing each.
-func joined(items []string, each func(string) string) string {
-	out := make([]string, 0, len(items))
+	var out []string
 	for _, item := range items {
-		out = append(out, each(item))
+		out = append(out, cut(item))
 	}
-	return strings.Join(out, ",")
+	return strings.Join(out, ",") + more
 }
 
 // cut shortens a text to the width of a cell.

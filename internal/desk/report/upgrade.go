@@ -27,8 +27,7 @@ func NewUpgradeStatus(plan *upgrade.Plan, state *upgrade.State, adopted *upgrade
 }
 
 // writeUpgradeTable writes a row for each node or, beside Multus, for each namespace, and the totals.
-func writeUpgradeTable(w io.Writer, u UpgradeStatus) error {
-	s := &sheet{w: w}
+func writeUpgradeTable(s *sheet, u UpgradeStatus) {
 	done, what := 0, "NODE"
 	if u.beside {
 		what = "NAMESPACE"
@@ -60,7 +59,6 @@ func writeUpgradeTable(w io.Writer, u UpgradeStatus) error {
 		s.println(u.Adopted.Text(u.now))
 	}
 	s.println("The upgrade is " + phase + ".")
-	return s.err
 }
 
 // writeUpgradePage writes a plan as Markdown.

@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -27,14 +26,9 @@ func likenessAndPod(d snapshot.Difference) (likeness, string) {
 // owns that.
 func workloadOf(d snapshot.Difference) string {
 	if d.Workload != nil {
-		return shortWorkload(*d.Workload)
+		return short(translate.ObjectRef{Kind: d.Workload.Kind, Name: d.Workload.Name})
 	}
 	return short(d.Object)
-}
-
-// shortWorkload returns a workload's short name.
-func shortWorkload(w snapshot.Workload) string {
-	return short(translate.ObjectRef{Kind: w.Kind, Name: w.Name})
 }
 
 // podOf names the pod, and its successor if that has another name.
@@ -47,21 +41,13 @@ func podOf(d snapshot.Difference) string {
 
 // unexpected returns the differences that are not expected, the worst first.
 func unexpected(r *snapshot.Report) []alike[snapshot.Difference] {
-	all := foldBy(r.Differences, likenessAndPod)
-	var out []alike[snapshot.Difference]
-	for _, severity := range worstToMildest[:2] {
-		for _, d := range all {
-			if d.first.Severity == severity {
-				out = append(out, d)
-			}
-		}
-	}
+	out := slices.DeleteFunc(foldBy(r.Differences, likenessAndPod), func(d alike[snapshot.Difference]) bool { return d.first.Severity == translate.Info })
+	slices.SortStableFunc(out, func(a, b alike[snapshot.Difference]) int { return rank(a.first.Severity) - rank(b.first.Severity) })
 	return out
 }
 
 // writeVerifyTable writes unexpected differences, what the codes mean, and the totals.
-func writeVerifyTable(w io.Writer, r *snapshot.Report) error {
-	s := &sheet{w: w}
+func writeVerifyTable(s *sheet, r *snapshot.Report) {
 	table(s, "NAMESPACE\tWORKLOAD\tPODS\tCODE\tSEVERITY\tDIFFERENCE", unexpected(r), func(one alike[snapshot.Difference]) []string {
 		d := one.first
 		return []string{cut(d.Object.Namespace), cut(workloadOf(d)), some(one.names), string(d.Code), string(d.Severity), d.Message}
@@ -75,24 +61,18 @@ func writeVerifyTable(w io.Writer, r *snapshot.Report) error {
 	s.println(comparedWords(r))
 	s.println(verifyOutcome(r.Summary))
 	s.help(findings)
-	return s.err
 }
 
 // comparedWords describes what was compared.
 func comparedWords(r *snapshot.Report) string {
 	out := fmt.Sprintf("Compared %s with %s", words.Count(r.Summary.Pods, "pod"), words.Count(r.Summary.Interfaces, "interface"))
-	if r.Summary.Missing > 0 {
-		out += fmt.Sprintf("; %d more %s missing", r.Summary.Missing, isAre(r.Summary.Missing))
+	switch n := r.Summary.Missing; {
+	case n == 1:
+		out += "; 1 more is missing"
+	case n > 1:
+		out += fmt.Sprintf("; %d more are missing", n)
 	}
 	return fmt.Sprintf("%s. Then: %s. Now: %s.", out, sideWords(r.Was), sideWords(r.Now))
-}
-
-// isAre returns the verb for a number.
-func isAre(n int) string {
-	if n == 1 {
-		return "is"
-	}
-	return "are"
 }
 
 // sideWords describes a snapshot.

@@ -106,7 +106,7 @@ func canaryReport() *canary.Report {
 		return p
 	}
 	failed := canary.PodReport{
-		Pod: canary.Pod{Namespace: "core5g", Name: "c-worker-3", Node: "worker-3"}, Status: canary.Failed,
+		Pod: canary.Pod{Namespace: "core5g", Name: "c-worker-3", Node: "worker-3"}, Status: canary.Failed, Code: "NADRA-470",
 		Problems: []string{"it is not ready after 2m0s: the kubelet has not started it; FailedCreatePodSandBox: no free address"},
 	}
 	return canary.NewReport("cluster lab", []canary.NetworkReport{

@@ -1,15 +1,14 @@
 package report
 
 import (
-	"io"
 	"strings"
 
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
 // writeWide writes what the table leaves out, too, and shortens nothing.
-func writeWide(w io.Writer, r *Report) error {
-	s := &sheet{w: w}
+func writeWide(s *sheet, r *Report) {
+	s.width = 0
 	table(s, "NAMESPACE\tWORKLOAD\tNETWORKS\tFEATURES\tVERDICT\tFINDINGS\tPLACE", r.Workloads, func(one Workload) []string {
 		return []string{
 			one.Object.Namespace, withPods(short(one.Object), one.Pods), strings.Join(one.Networks, ","), strings.Join(one.Features, ","),
@@ -25,7 +24,6 @@ func writeWide(w io.Writer, r *Report) error {
 	s.findings(groups(r.Findings))
 	s.legend(r.Findings)
 	s.totals(r)
-	return s.err
 }
 
 // folded is how many findings of one code the wide table has; -o json has all.

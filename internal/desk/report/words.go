@@ -167,13 +167,19 @@ func inputSentence(r *Report) string {
 	if r.Summary.Files > 0 {
 		out += " in " + words.Count(r.Summary.Files, "file")
 	}
-	if r.Source != "" {
-		out += " of " + Visible(r.Source)
-	}
+	out += ofSource(r.Source)
 	if names := topKinds(r.Summary.Kinds, 6); names != "" {
 		out += ": " + names
 	}
 	return out + "."
+}
+
+// ofSource names the cluster or the files.
+func ofSource(source string) string {
+	if source == "" {
+		return ""
+	}
+	return " of " + Visible(source)
 }
 
 // topKinds returns the n most frequent kinds, and the number of other objects.

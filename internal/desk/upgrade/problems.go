@@ -35,9 +35,8 @@ const (
 
 // problem returns a finding. Its severity may be milder than its rule's.
 func problem(code translate.Code, severity translate.Severity, object translate.ObjectRef, what, fix string) translate.Finding {
-	rule, _ := translate.FindRule(rules, code)
-	out := translate.Finding{Code: code, Severity: severity, Object: object, Message: what}.WithRule(rule)
-	out.Fix = fix
+	out := translate.NewFinding(rules, code, object, what)
+	out.Severity, out.Fix = severity, fix
 	return out
 }
 
