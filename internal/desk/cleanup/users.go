@@ -15,6 +15,7 @@ import (
 	"github.com/nadra-dev/nadra/internal/words"
 	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 	"github.com/nadra-dev/nadra/pkg/attachment"
+	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
 // found returns a finding about an object.
