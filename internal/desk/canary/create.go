@@ -17,8 +17,8 @@ import (
 	"k8s.io/kubectl/pkg/util/podutils"
 
 	"github.com/nadra-dev/nadra/internal/desk/inspect"
+	"github.com/nadra-dev/nadra/internal/desk/nodepod"
 	"github.com/nadra-dev/nadra/internal/kube"
-	"github.com/nadra-dev/nadra/internal/nodepod"
 	"github.com/nadra-dev/nadra/internal/probe"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )

@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/nadra-dev/nadra/internal/desk/doctor"
-	"github.com/nadra-dev/nadra/internal/nodepod"
+	"github.com/nadra-dev/nadra/internal/desk/nodepod"
 )
 
 // podPoll is the pause between reads of a created pod.

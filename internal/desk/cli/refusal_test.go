@@ -22,7 +22,8 @@ func TestRefusal(t *testing.T) {
 	}{
 		"in use": {
 			&cleanup.InUseError{Users: []translate.Finding{translate.NewFinding(cleanup.Rules(), "NADRA-502", translate.ObjectRef{Kind: "ResourceClaim", Namespace: "core", Name: "net"}, "it has a device")}},
-			[]string{"blocker NADRA-502: ResourceClaim core/net: it has a device\n  Delete the claim", "refused: nadra is in use"}, CodeRefused,
+			[]string{"blocker NADRA-502: ResourceClaim core/net: it has a device\n  Delete the claim", "refused: nadra is in use"},
+			CodeRefused,
 		},
 		"by Helm":       {reason.Errorf(reason.InstalledByHelm, "run helm uninstall"), []string{"refused: [InstalledByHelm] run helm uninstall"}, CodeRefused},
 		"another error": {errors.New("no"), nil, 0},

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nadra-dev/nadra/internal/nodepod"
+	"github.com/nadra-dev/nadra/internal/desk/nodepod"
 	"github.com/nadra-dev/nadra/internal/probe"
 )
 

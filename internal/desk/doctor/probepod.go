@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"strings"
 
-	"github.com/nadra-dev/nadra/internal/nodepod"
+	"github.com/nadra-dev/nadra/internal/desk/nodepod"
 )
 
 // Pods returns a runner with the driver's image, unless it has another one, and with the Secrets that an image needs. A driver

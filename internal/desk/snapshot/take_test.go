@@ -22,7 +22,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/nadra-dev/nadra/internal/desk/inspect"
-	"github.com/nadra-dev/nadra/internal/nodepod"
+	"github.com/nadra-dev/nadra/internal/desk/nodepod"
 	"github.com/nadra-dev/nadra/internal/probe"
 	"github.com/nadra-dev/nadra/pkg/attachment"
 )

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/nadra-dev/nadra/internal/nodepod"
+	"github.com/nadra-dev/nadra/internal/desk/nodepod"
 )
 
 // savingTime limits the last saving of the state, after an interruption.

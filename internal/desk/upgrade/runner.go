@@ -7,8 +7,8 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/nadra-dev/nadra/internal/desk/nodepod"
 	"github.com/nadra-dev/nadra/internal/kube"
-	"github.com/nadra-dev/nadra/internal/nodepod"
 )
 
 // Runner runs plans and rolls them back.
