@@ -54,8 +54,8 @@ func (p *Program) Flag(name, otherwise string) string {
 	return otherwise
 }
 
-// on reports whether a flag without a value, or with a true one, is set.
-func (p *Program) on(name string) bool {
+// On reports whether a flag without a value, or with a true one, is set.
+func (p *Program) On(name string) bool {
 	value := p.Flag(name, "false")
 	on, err := strconv.ParseBool(value)
 	return value == "" || err == nil && on
@@ -122,14 +122,14 @@ func (s Settings) Complete() bool { return s.Driver != nil && s.Controller != ni
 // the controller's flag counts, and the driver's where there is no controller.
 func (s Settings) BesideMultus() bool {
 	if s.Controller != nil {
-		return s.Controller.on(besideFlag)
+		return s.Controller.On(besideFlag)
 	}
-	return s.Driver.on(besideFlag)
+	return s.Driver.On(besideFlag)
 }
 
 // Contradiction reports whether only one of the two programs has the flag --beside-multus.
 func (s Settings) Contradiction() bool {
-	return s.Complete() && s.Driver.on(besideFlag) != s.Controller.on(besideFlag)
+	return s.Complete() && s.Driver.On(besideFlag) != s.Controller.On(besideFlag)
 }
 
 // Labelled reports whether the driver serves labelled nodes only.
@@ -143,7 +143,7 @@ func (s Settings) DefaultOwner() string {
 // Pools reports whether nadra serves resource pools: beside Multus only if the controller's flags say so.
 func (s Settings) Pools() bool {
 	if value := s.Controller.Flag("pools", "unset"); value != "unset" {
-		return s.Controller.on("pools")
+		return s.Controller.On("pools")
 	}
 	return !s.BesideMultus()
 }

@@ -162,6 +162,7 @@ var changes = []struct {
 	{"multus-isolation", translate.Warning, "default,infra", func(c *Capabilities) { c.Multus[0].Settings.GlobalNamespaces = "default,infra" }},
 	{"multus-isolation", translate.Info, "", func(c *Capabilities) { c.Multus[0].Settings.NamespaceIsolation = false }},
 	{"multus-isolation", OK, "", func(c *Capabilities) { c.Multus[0].Settings.NamespaceIsolation, c.Nadra = false, nil }},
+	{"multus-isolation", translate.Warning, "namespaceIsolation", func(c *Capabilities) { c.Nadra.Args = []string{"--namespace-isolation=0"} }},
 	{"multus-default-networks", translate.Warning, "infra/lan (kube-system/multus-daemon-config)", func(c *Capabilities) { c.Multus[0].Settings.DefaultNetworks = []string{"infra/lan"} }},
 	{"multus-default-networks", translate.Warning, "infra/lan (kube-system/multus-daemon-config); systemNamespaces: kube-system, infra (kube", func(c *Capabilities) {
 		c.Multus[0].Settings.DefaultNetworks, c.Multus[0].Settings.SystemNamespaces = []string{"infra/lan"}, []string{"kube-system", "infra"}

@@ -419,7 +419,7 @@ func TestMultusFlavours(t *testing.T) {
 		want      Multus
 	}{
 		"thin by flags": {
-			corev1.Container{Image: "multus-cni:v4", Args: []string{"--multus-conf-file=auto", "--namespace-isolation=true", "--global-namespaces", "default,infra"}},
+			corev1.Container{Image: "multus-cni:v4", Args: []string{"--multus-conf-file=auto", "--namespace-isolation=1", "--global-namespaces", "default,infra"}},
 			Multus{Settings: &probe.MultusSettings{NamespaceIsolation: true, GlobalNamespaces: "default,infra"}},
 		},
 		"thin by a file": {

@@ -140,7 +140,7 @@ func multusIsolation(c *Capabilities) result {
 		}
 		return isolationFlags(s)
 	})
-	nadra := c.Nadra.Flag("namespace-isolation", "false") != "false"
+	nadra := c.Installation().Driver.On("namespace-isolation")
 	switch {
 	case len(on) == 0 && !nadra:
 		return fine("it is off, which is also nadra's default")

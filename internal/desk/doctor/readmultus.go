@@ -6,6 +6,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -40,8 +41,9 @@ func (r *reader) multusOf(ctx context.Context, d *appsv1.DaemonSet) Multus {
 	})
 	// The thin flavour takes its settings from flags, unless it has a file.
 	if file := flagOf(words, "multus-conf-file"); !out.Thick && (file == "" || file == "auto") {
+		isolated, _ := strconv.ParseBool(flagOf(words, "namespace-isolation"))
 		out.Settings = &probe.MultusSettings{
-			NamespaceIsolation: flagOf(words, "namespace-isolation") == "true",
+			NamespaceIsolation: isolated,
 			GlobalNamespaces:   flagOf(words, "global-namespaces"),
 		}
 		return out
