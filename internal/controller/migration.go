@@ -92,7 +92,7 @@ func (m *migration) owner(pod *corev1.Pod) attachment.Attacher {
 	return attachment.OfNadra
 }
 
-// byHand reports whether a handwritten template requests networks. It assumes that a template which is
+// byHand reports whether a handwritten template requests devices of nadra. It assumes that a template which is
 // not in the cache requests none; the next change of the pod counts the pod again.
 func (m *migration) byHand(pod *corev1.Pod) bool {
 	for _, c := range pod.Spec.ResourceClaims {
@@ -102,7 +102,7 @@ func (m *migration) byHand(pod *corev1.Pod) bool {
 		var t resourceapi.ResourceClaimTemplate
 		key := client.ObjectKey{Namespace: pod.Namespace, Name: *c.ResourceClaimTemplateName}
 		if m.objects.Get(context.Background(), key, &t) == nil &&
-			len(attachment.RequestsOfClaim(t.Spec.Spec, pod.Namespace, nil).Names) > 0 {
+			len(attachment.RequestsOfClaim(t.Spec.Spec, pod.Namespace, nil).Ours) > 0 {
 			return true
 		}
 	}

@@ -140,7 +140,7 @@ func TestWhoAttaches(t *testing.T) {
 		"an extended resource, not attached":                 {asking("p", onlyDefault, extended("nvidia.com/gpu")), attachment.OfNobody},
 		"a claim by hand":                                    {asking("p", withNet1, claims("mine")), attachment.OfNadra},
 		"a claim by hand that names the network":             {asking("p", withNet1, claims("gpu"), claims("named")), attachment.OfNadra},
-		"a claim by hand of a device alone":                  {asking("p", withNet1, claims("any")), attachment.OfMultus},
+		"a claim by hand of a device alone":                  {asking("p", withNet1, claims("any")), attachment.OfNadra},
 		"attached by Multus":                                 {asking("p", withNet1), attachment.OfMultus},
 		"attached by Multus, with a GPU":                     {asking("p", withNet1, claims("gpu"), claims("unknown")), attachment.OfMultus},
 		"attached by nadra without a claim":                  {asking("p", withNet1, statusByDriver), attachment.OfNadra},

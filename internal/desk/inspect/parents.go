@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -9,7 +10,7 @@ import (
 )
 
 // Parents has the controllers of ReplicaSets and Jobs, for example the Deployment of a ReplicaSet, by kind, namespace and
-// name.
+// name. Those without a controller have an empty one.
 type Parents map[[3]string]metav1.OwnerReference
 
 // Add records the controller of a ReplicaSet or a Job.
@@ -17,9 +18,8 @@ func (p *Parents) Add(kind string, o metav1.Object) {
 	if *p == nil {
 		*p = Parents{}
 	}
-	if owner := metav1.GetControllerOf(o); owner != nil {
-		(*p)[[3]string{kind, o.GetNamespace(), o.GetName()}] = *owner
-	}
+	owner := cmp.Or(metav1.GetControllerOf(o), &metav1.OwnerReference{})
+	(*p)[[3]string{kind, o.GetNamespace(), o.GetName()}] = *owner
 }
 
 // templateHash maps the label with the hash in a ReplicaSet's name to the kind of the
@@ -33,10 +33,11 @@ func (p Parents) WorkloadOf(pod *corev1.Pod) *metav1.OwnerReference {
 	if owner == nil || owner.Kind == "Node" {
 		return nil
 	}
-	if parent, known := p[[3]string{owner.Kind, pod.Namespace, owner.Name}]; known {
+	parent, known := p[[3]string{owner.Kind, pod.Namespace, owner.Name}]
+	switch {
+	case parent.Name != "":
 		return &parent
-	}
-	if owner.Kind == "ReplicaSet" {
+	case !known && owner.Kind == "ReplicaSet":
 		for label, kind := range templateHash {
 			if name, found := strings.CutSuffix(owner.Name, "-"+pod.Labels[label]); found && pod.Labels[label] != "" {
 				return &metav1.OwnerReference{Kind: kind, Name: name}

@@ -17,14 +17,14 @@ func TestWorkloadOf(t *testing.T) {
 	job := controlled("CronJob", "nightly")
 	job.Name = "nightly-1"
 	parents.Add("Job", &job)
-	parents.Add("ReplicaSet", &metav1.ObjectMeta{Namespace: "shop", Name: "alone"})
+	parents.Add("ReplicaSet", &metav1.ObjectMeta{Namespace: "shop", Name: "alone-5d"})
 	for name, tt := range map[string]struct {
 		kind, owner string
 		labels      map[string]string
 		want        string
 	}{
 		"a Job's controller":            {"Job", "nightly-1", nil, "CronJob nightly"},
-		"a ReplicaSet without one":      {"ReplicaSet", "alone", nil, "ReplicaSet alone"},
+		"a ReplicaSet without one":      {"ReplicaSet", "alone-5d", map[string]string{"pod-template-hash": "5d"}, "ReplicaSet alone-5d"},
 		"a missing one of a Deployment": {"ReplicaSet", "web-5d", map[string]string{"pod-template-hash": "5d"}, "Deployment web"},
 		"a missing one of a Rollout":    {"ReplicaSet", "web-5d", map[string]string{"rollouts-pod-template-hash": "5d"}, "Rollout web"},
 		"a missing one of another name": {"ReplicaSet", "web-6e", map[string]string{"pod-template-hash": "5d"}, "ReplicaSet web-6e"},
