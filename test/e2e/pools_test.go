@@ -253,13 +253,13 @@ const (
 	makeCard  = `set -e
 bus=` + cardSysfs + `/bus/pci parent=devices/pci0000:3a/0000:3a:00.0 card=` + cardSysfs + `/devices/pci0000:3a/0000:3a:00.0
 mkdir -p $card $bus/devices $bus/drivers/mlx5_core
-function() {
+add() {
 	mkdir $card/$1; ln -s ../../../$parent/$1 $bus/devices/$1; ln -s ../../../../bus/pci/drivers/mlx5_core $card/$1/driver
 	echo 0x020000 >$card/$1/class; echo 0x15b3 >$card/$1/vendor; echo $2 >$card/$1/device
 }
-function 0000:3b:00.0 0x101d; echo 2 >$card/0000:3b:00.0/sriov_totalvfs; echo 2 >$card/0000:3b:00.0/sriov_numvfs
+add 0000:3b:00.0 0x101d; echo 2 >$card/0000:3b:00.0/sriov_totalvfs; echo 2 >$card/0000:3b:00.0/sriov_numvfs
 for vf in 0 1; do
-	function 0000:3b:01.$vf 0x101e
+	add 0000:3b:01.$vf 0x101e
 	ln -s ../0000:3b:00.0 $card/0000:3b:01.$vf/physfn; ln -s ../0000:3b:01.$vf $card/0000:3b:00.0/virtfn$vf
 done`
 )
