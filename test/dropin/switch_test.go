@@ -3,9 +3,14 @@
 package dropin
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -78,8 +83,9 @@ func TestDaemonSetOnBothNodes(t *testing.T) {
 	f.equal("the pods of the two nodes", f.side(pods[0], "net1"), f.side(pods[1], "net1"), asked)
 }
 
-// TestNodeChangesHands moves a whole node to nadra and back: its pods leave, Multus is
-// removed, and nadra publishes networks.
+// TestNodeChangesHands moves a whole node to nadra and back by its label, under running pods: nadra adopts pods of
+// Multus without touching them, deletes the networks of one that ends, and gives the other one back. Pods that are
+// created meanwhile are nadra's.
 func TestNodeChangesHands(t *testing.T) {
 	f := setup(t, "hands")
 	f.networks()
@@ -88,33 +94,56 @@ func TestNodeChangesHands(t *testing.T) {
 		f.Must(f.Label(f.Ctx, "node/"+node.Name(), ""))
 		f.Must(f.Label(f.Ctx, "node/"+other.Name(), api.OwnerNadra))
 	})
-	f.ApplyYAML(lab.Workload("Deployment", "app", "", asked, ""))
-	pod := f.pods("app", 1)[0]
+	f.ApplyYAML(lab.Workload("Deployment", "app", "strategy: {type: Recreate}", asked, ""))
+	f.ApplyYAML(lab.Workload("Deployment", "stays", "", `[{"name":"lan"},{"name":"store","ips":["10.71.0.8/24"]}]`, ""))
+	const staysNetworks, taken = 2, multusMemory + "/nadra"
+	pod, stays := f.pods("app", 1)[0], f.pods("stays", 1)[0]
 	f.servedBy(api.OwnerMultus, pod, askedNetworks)
-	before := f.side(pod, "net1")
+	f.servedBy(api.OwnerMultus, stays, staysNetworks)
+	before, staysBefore := f.side(pod, "net1"), f.view(stays)
 
-	f.empty("app")
 	f.Must(node.Multus().Remove(f.Ctx))
 	f.Must(f.Label(f.Ctx, "node/"+node.Name(), api.OwnerNadra))
 	f.Must(f.Label(f.Ctx, "node/"+other.Name(), "")) // so that the pod comes here
 	f.Must(publishing(f.Ctx, other, false))
+	f.held(pod, true, taken)
+	f.held(stays, true, taken)
+	f.unchanged("the adoption", stays, staysBefore)
 	f.nadra = node
 	f.owner(api.OwnerNadra)
-	f.Kubectl("scale", "deployment/app", "--replicas=1")
-	pod = f.pods("app", 1)[0]
+	pod = f.restart("app")
 	f.servedBy(api.OwnerNadra, pod, askedNetworks)
 	f.equal("Multus, then nadra on the same node", before, f.side(pod, "net1"), asked)
 
 	f.empty("app")
+	f.Must(f.Label(f.Ctx, "node/"+node.Name(), api.OwnerReturning))
+	f.held(stays, true, multusMemory) // nadra keeps its record until the runtime calls Multus
 	f.Must(node.Multus().Install(f.Ctx, multusPrograms))
 	f.Must(f.Label(f.Ctx, "node/"+node.Name(), ""))
 	f.Must(f.Label(f.Ctx, "node/"+other.Name(), api.OwnerNadra))
 	f.Must(publishing(f.Ctx, node, false))
+	f.held(stays, false, multusMemory)
+	f.servedBy(api.OwnerMultus, stays, staysNetworks)
+	f.unchanged("the return to Multus", stays, staysBefore)
 	f.owner(api.OwnerMultus)
 	f.Kubectl("scale", "deployment/app", "--replicas=1")
 	pod = f.pods("app", 1)[0]
 	f.servedBy(api.OwnerMultus, pod, askedNetworks)
 	f.equal("Multus, and again Multus", before, f.side(pod, "net1"), asked)
+}
+
+// held waits until nadra has a record of a pod's sandbox, or none, and Multus' file of it is in this folder.
+func (f *fixture) held(p *corev1.Pod, recorded bool, folder string) {
+	f.Helper()
+	id := f.sandbox(p).ID
+	f.Eventually(time.Minute, func(context.Context) error {
+		has := f.naming(f.NodeOf(p), nadraMemory, id)
+		files := slices.DeleteFunc(f.naming(f.NodeOf(p), multusMemory, id), func(path string) bool { return filepath.Base(path) != id })
+		if (len(has) > 0) != recorded || !slices.Equal(files, []string{folder + "/" + id}) {
+			return fmt.Errorf("of pod %s nadra has %q, want any: %t; Multus' files are %q, want one in %s", p.Name, has, recorded, files, folder)
+		}
+		return nil
+	})
 }
 
 // empty scales a Deployment to zero.

@@ -103,6 +103,11 @@ func (f *fixture) outage() {
 // until the kubelet notices, and the nodes follow the EndpointSlice.
 const deadReplica = 5 * time.Second
 
+// leaderless is how long no replica may lead after the leader was killed. With the Lease's 15 s, and 2.0 to 4.4 s between a
+// replica's looks at it, it is 24 s: the other replica has seen the last renewal up to 4.4 s late, and looks again up to
+// 4.4 s after the Lease has expired. The rest is for a machine that other lanes keep busy.
+const leaderless = 24*time.Second + 6*time.Second
+
 // leaderKilled creates networks while no replica leads. The other replica must admit pods
 // as soon as the webhook's Service no longer leads to the dead one.
 func (f *fixture) leaderKilled() {
@@ -128,9 +133,13 @@ func (f *fixture) leaderKilled() {
 		waits, err = f.CreatePod(ctx, pod)
 		return err
 	})
+	var led time.Duration
 	f.Eventually(2*time.Minute, func(context.Context) error {
 		asked++
 		before := time.Since(began)
+		if now, err := f.Kube.CoordinationV1().Leases("nadra-system").Get(f.Ctx, lease.Name, metav1.GetOptions{}); err == nil && led == 0 && *now.Spec.HolderIdentity != *lease.Spec.HolderIdentity {
+			led = before
+		}
 		if _, err := f.dry(asking(f.NS, "during", "net@data")); err != nil {
 			refused++
 			f.Logf("%s after the leader's end: %v", before, err)
@@ -145,6 +154,10 @@ func (f *fixture) leaderKilled() {
 		return err
 	})
 	took := time.Since(began)
+	f.Logf("another replica leads %s after the leader was killed", led.Round(10*time.Millisecond))
+	if led == 0 || led > leaderless {
+		f.Errorf("another replica leads %s after the leader was killed, want at most %s", led, leaderless)
+	}
 	f.Logf("%d networks have their classes %s after the leader was killed; of %d pods %d were refused", networks, took, asked, refused)
 	f.hasTemplate(template(waits), true)
 	f.Logf("the pod that was created meanwhile has its template %s after the leader was killed", since(began))

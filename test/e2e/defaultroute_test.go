@@ -33,21 +33,7 @@ func TestDefaultRoute(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			pod := f.start(tc.name, lab.Want{Network: "dual", Config: map[string]any{"defaultRoute": tc.asks}}, lab.Want{Network: "greedy"})
-			var got []string
-			for _, family := range []string{"-4", "-6"} {
-				out, err := f.Exec(f.Ctx, f.NS, tc.name, "ip", family, "route", "show", "default")
-				if err != nil {
-					t.Fatalf("listing routes: %v\n%s", err, out)
-				}
-				for line := range strings.Lines(out) {
-					fields := strings.Fields(line)
-					if i := len(fields); i > 2 && fields[i-2] == "pref" {
-						fields = fields[:i-2]
-					}
-					got = append(got, strings.Join(fields, " "))
-				}
-			}
-			if diff := cmp.Diff(tc.want, strings.Join(got, "\n")); diff != "" {
+			if diff := cmp.Diff(tc.want, f.defaultRoutes(tc.name)); diff != "" {
 				t.Errorf("default routes (-want +got):\n%s", diff)
 			}
 			for i, s := range f.statuses(pod) {
@@ -64,4 +50,24 @@ func TestDefaultRoute(t *testing.T) {
 			f.Must(f.DeletePod(f.Ctx, f.NS, tc.name))
 		})
 	}
+}
+
+// defaultRoutes returns a pod's default routes in both families, a line for each.
+func (f *fixture) defaultRoutes(pod string) string {
+	f.Helper()
+	var lines []string
+	for _, family := range []string{"-4", "-6"} {
+		out, err := f.Exec(f.Ctx, f.NS, pod, "ip", family, "route", "show", "default")
+		if err != nil {
+			f.Fatalf("listing routes: %v\n%s", err, out)
+		}
+		for line := range strings.Lines(out) {
+			fields := strings.Fields(line)
+			if i := len(fields); i > 2 && fields[i-2] == "pref" {
+				fields = fields[:i-2]
+			}
+			lines = append(lines, strings.Join(fields, " "))
+		}
+	}
+	return strings.Join(lines, "\n")
 }

@@ -57,6 +57,7 @@ func TestNetworksOfRunningPods(t *testing.T) {
 		f.Eventually(time.Minute, f.printing(cli.CodeOK, row, "get", "attachments"))
 		f.Eventually(30*time.Second, f.podEvent(name, reason.EventRemovedInterface+": ", "edits/red"))
 
+		f.movesAndRestoresRoute(name, path)
 		f.edit(name, "blue,late@late")
 		f.Eventually(30*time.Second, f.podEvent(name, reason.EventFailedAddingInterface+": "+lab.Code(reason.NetworkNotFound), "edits/late"))
 		f.Eventually(10*time.Second, f.networksAre(name, path, "blue@net1"))
@@ -90,6 +91,19 @@ func TestNetworksOfRunningPods(t *testing.T) {
 	if left := f.sh(`grep -l '"edits"' ` + f.at.State + "/claims/*.json " + f.at.State + "/pending-dels/*.json 2>/dev/null || true"); left != "" {
 		t.Errorf("records are left: %s", left)
 	}
+}
+
+// movesAndRestoresRoute gives a running pod a network with the default route and removes it again. The pod must have
+// exactly the default routes of before.
+func (f *fixture) movesAndRestoresRoute(name, path string) {
+	f.Helper()
+	before := f.defaultRoutes(name)
+	f.edit(name, `[{"name":"blue"},{"name":"red","interface":"wan","default-route":["10.84.0.1"]}]`)
+	f.Eventually(20*time.Second, f.networksAre(name, path, "blue@net1", "red@wan"))
+	same(f.T, "default routes with the network", "default via 10.84.0.1 dev wan", f.defaultRoutes(name))
+	f.edit(name, "blue")
+	f.Eventually(20*time.Second, f.networksAre(name, path, "blue@net1"))
+	same(f.T, "default routes without the network", before, f.defaultRoutes(name))
 }
 
 // claimed creates a pod with the annotation and a claim for its networks, as the webhook makes it.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -32,12 +33,14 @@ func TestPoolsAndClaimsOfOthers(t *testing.T) {
 	t.Cleanup(func() { f.Must(f.RemoveController(f.Ctx)) })
 	f.Must(f.InstallController(f.Ctx))
 	f.Kubectl("label", "namespace", f.NS, "nadra.dev/owner=nadra")
+	f.card() // the webhook knows its pool when the last part begins
 
 	f.part("a key that the plugin ignores withdraws no network", (*fixture).idleMaster)
 	f.part("a capacity of nodes is no pool", (*fixture).nodeCapacity)
 	f.part("a pod is refused if nobody serves its pool", (*fixture).nobodysPool)
 	f.part("a network uses the device of another driver", (*fixture).othersDevice)
 	f.part("a pod with a claim by hand is completed", (*fixture).claimByHand)
+	f.part("pods draw functions from a pool of a device plugin's ConfigMap", (*fixture).functionsOfCard)
 }
 
 // drawing creates a NAD that names a resource.
@@ -169,17 +172,37 @@ func (f *fixture) otherDriver(devices ...string) {
 spec: {selectors: [{cel: {expression: 'device.driver == "%s"'}}]}}`, others, others)))
 }
 
+// sawDevices has the configurations that the plugin of recordsDevices got with ADD, recordedBridge is a network with it.
+const (
+	sawDevices     = "/var/tmp/nadra-others"
+	recordedBridge = `{"cniVersion":"1.0.0","name":"others","plugins":[{"type":"bridge","bridge":"br-others","ipam":{}},{"type":"nadra-device"}]}`
+)
+
+// recordsDevices installs a plugin that records its configurations, for the duration of the part.
+func (f *fixture) recordsDevices() {
+	f.Helper()
+	installPlugin(f.T, "nadra-device", `input=$(cat); [ "$CNI_COMMAND" != ADD ] || { echo "$input" >> `+sawDevices+`; echo "$input" | `+passOn+`; }; exit 0`)
+	f.sh("rm -f " + sawDevices)
+	f.Cleanup(func() { f.sh("rm -f " + sawDevices) })
+}
+
+// admitted creates a pod once the webhook knows the pools: each of its replicas caches slices for some seconds.
+func (f *fixture) admitted(pod *corev1.Pod) {
+	f.Helper()
+	f.Eventually(time.Minute, func(ctx context.Context) error {
+		_, err := f.CreatePod(ctx, pod)
+		return err
+	})
+}
+
 // othersDevice runs a pod with another driver's device for its network, by a claim of its
 // own.
 func (f *fixture) othersDevice() {
-	const saw = "/var/tmp/nadra-others"
-	installPlugin(f.T, "nadra-device", `input=$(cat); [ "$CNI_COMMAND" != ADD ] || { echo "$input" >> `+saw+`; echo "$input" | `+passOn+`; }; exit 0`)
-	f.sh("rm -f " + saw)
-	defer f.sh("rm -f " + saw)
+	f.recordsDevices()
 	device := func(id string) string {
 		return "vf-" + id + ",k8s.cni.cncf.io/resourceName=example.com/vf,k8s.cni.cncf.io/deviceID=0000:0a:00." + id
 	}
-	f.drawing("theirs", "example.com/vf", `{"cniVersion":"1.0.0","name":"theirs","plugins":[{"type":"bridge","bridge":"br-others","ipam":{}},{"type":"nadra-device"}]}`)
+	f.drawing("theirs", "example.com/vf", recordedBridge)
 	f.otherDriver(device("1"), device("2"), device("3"))
 	f.Must(f.Published(f.Ctx, f.NS+"/theirs"))
 	f.Must(f.Apply(f.Ctx, fmt.Sprintf(`{apiVersion: resource.k8s.io/v1, kind: ResourceClaimTemplate, metadata: {name: vf, namespace: %s},
@@ -190,26 +213,19 @@ spec: {spec: {devices: {requests: [{name: vf, exactly: {deviceClassName: %s}}]}}
 		pod.Spec.Containers[0].Resources.Claims = []corev1.ResourceClaim{{Name: "vf"}}
 		return pod
 	}
-	// Each replica of the webhook caches slices for some seconds.
-	admitted := func(pod *corev1.Pod) {
-		f.Eventually(time.Minute, func(ctx context.Context) error {
-			_, err := f.CreatePod(ctx, pod)
-			return err
-		})
-	}
-	admitted(claiming("web", "theirs@data"))
+	f.admitted(claiming("web", "theirs@data"))
 	ready, err := f.Ready(f.Ctx, f.NS, "web", 3*time.Minute)
 	f.Must(err)
 	if len(ready.Spec.ResourceClaims) != 2 {
 		f.Errorf("the pod has claims %+v", ready.Spec.ResourceClaims)
 	}
 	id := f.allocatedTo(ready)
-	if seen := f.sh("cat " + saw); !strings.Contains(seen, `"deviceID":"`+id+`"`) {
+	if seen := f.sh("cat " + sawDevices); !strings.Contains(seen, `"deviceID":"`+id+`"`) {
 		f.Errorf("the pod was allocated %s, and the plugin saw\n%s", id, seen)
 	}
 	f.Must(f.DeletePod(f.Ctx, f.NS, "web"))
 
-	admitted(claiming("two", "theirs,theirs"))
+	f.admitted(claiming("two", "theirs,theirs"))
 	// It has one device for two networks.
 	f.Eventually(time.Minute, f.podEvent("two", lab.Code(reason.DeviceMismatch), "others/theirs", "example.com/vf"))
 	f.Must(f.DeletePod(f.Ctx, f.NS, "two"))
@@ -229,6 +245,71 @@ func (f *fixture) allocatedTo(pod *corev1.Pod) string {
 	}
 	f.Fatalf("pod %s has no device of the other driver", pod.Name)
 	return ""
+}
+
+// makeCard makes the sysfs of a card with two virtual functions in a folder, because this machine has no such card.
+const (
+	cardSysfs = "/var/tmp/nadra-sys"
+	makeCard  = `set -e
+bus=` + cardSysfs + `/bus/pci parent=devices/pci0000:3a/0000:3a:00.0 card=` + cardSysfs + `/devices/pci0000:3a/0000:3a:00.0
+mkdir -p $card $bus/devices $bus/drivers/mlx5_core
+add() {
+	mkdir $card/$1; ln -s ../../../$parent/$1 $bus/devices/$1; ln -s ../../../../bus/pci/drivers/mlx5_core $card/$1/driver
+	echo 0x020000 >$card/$1/class; echo 0x15b3 >$card/$1/vendor; echo $2 >$card/$1/device
+}
+add 0000:3b:00.0 0x101d; echo 2 >$card/0000:3b:00.0/sriov_totalvfs; echo 2 >$card/0000:3b:00.0/sriov_numvfs
+for vf in 0 1; do
+	add 0000:3b:01.$vf 0x101e
+	ln -s ../0000:3b:00.0 $card/0000:3b:01.$vf/physfn; ln -s ../0000:3b:01.$vf $card/0000:3b:00.0/virtfn$vf
+done`
+)
+
+// card defines a pool of the card's functions as the SR-IOV device plugin does, and lets the driver find them.
+func (f *fixture) card() {
+	f.sh(makeCard)
+	f.undo = append(f.undo, "rm -r "+cardSysfs)
+	f.Kubectl("-n", "kube-system", "create", "configmap", "sriovdp-config", `--from-literal=config.json={"resourceList":[
+		{"resourceName":"card","selectors":{"vendors":["15b3"],"devices":["101e"],"rootDevices":["0000:3b:00.0#0-1"]}}]}`)
+	f.Cleanup(func() { f.Kubectl("-n", "kube-system", "delete", "configmap", "sriovdp-config") })
+	f.drawing("drawn", "intel.com/card", recordedBridge)
+	_, err := lab.AddDriverArgs(f.Ctx, f.Lab, "--sysfs-root=/host"+cardSysfs) // until the controller is removed
+	f.Must(err)
+}
+
+// functionsOfCard runs pods whose networks draw from the card's pool. The scheduler counts the functions, and plugins get
+// their addresses.
+func (f *fixture) functionsOfCard() {
+	f.recordsDevices()
+	asks := func(name, networks, functions string) *corev1.Pod {
+		pod := asking(f.NS, name, networks)
+		pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{"intel.com/card": resource.MustParse(functions)}
+		return pod
+	}
+	f.admitted(asks("both", "drawn@data,drawn", "2"))
+	_, err := f.Ready(f.Ctx, f.NS, "both", 3*time.Minute)
+	f.Must(err)
+	f.sawFunctions("0000:3b:01.0", "0000:3b:01.1")
+	f.admitted(asks("late", "drawn@data", "1"))
+	f.Eventually(time.Minute, func(ctx context.Context) error {
+		if printed := f.Events(ctx, f.NS, "late"); !slices.ContainsFunc(printed, func(e string) bool { return strings.HasPrefix(e, "FailedScheduling") }) {
+			return fmt.Errorf("pod late is not held back by the scheduler: %q", printed)
+		}
+		return nil
+	})
+	f.Kubectl("-n", f.NS, "delete", "pods", "both", "late", "--timeout=120s")
+}
+
+// sawFunctions checks that plugins were given exactly these devices.
+func (f *fixture) sawFunctions(want ...string) {
+	f.Helper()
+	var got []string
+	for _, m := range regexp.MustCompile(`"deviceID":"([^"]*)"`).FindAllStringSubmatch(f.sh("cat "+sawDevices), -1) {
+		got = append(got, m[1])
+	}
+	slices.Sort(got)
+	if got = slices.Compact(got); !slices.Equal(got, want) {
+		f.Errorf("plugins got the devices %q, want %q", got, want)
+	}
 }
 
 // claimByHand creates a pod with a handwritten claim that only one of its containers

@@ -63,11 +63,15 @@ func TestHostNetwork(t *testing.T) {
 
 // TestRuntimeRestartKeepsPods restarts the container runtime and the kubelet under pods
 // whose default route has moved or is removed. CRI-O then runs CHECK of the default network,
-// and the kubelet replaces pods of which the runtime knows no address. All must live on.
+// and the kubelet replaces pods of which the runtime knows no address. All must live on, and
+// nothing may be attached or detached meanwhile.
 func TestRuntimeRestartKeepsPods(t *testing.T) {
 	f := setup(t, "kept")
 	f.bridge("br-kept")
-	f.nad("blue", `{"cniVersion":"1.0.0","type":"bridge","bridge":"br-kept","ipam":{"type":"host-local","subnet":"10.87.0.0/24"}}`)
+	const calls = "/run/nadra-kept"
+	installPlugin(t, "nadra-kept", `echo "$CNI_COMMAND" >>`+calls+`; `+passOn)
+	f.undo = append(f.undo, "rm -f "+calls)
+	f.nad("blue", chained("br-kept", "10.87.0.0/24", "nadra-kept"))
 	routes := map[string]string{"moved": "default via 10.87.0.1 dev net1", "removed": ""}
 	for template, gateways := range map[string][]any{"moved": {"10.87.0.1"}, "removed": {}} {
 		f.Must(f.CreateTemplate(f.Ctx, lab.Template(f.NS, template, lab.Want{Network: "blue", Config: map[string]any{"defaultRoute": gateways}})))
@@ -86,7 +90,10 @@ func TestRuntimeRestartKeepsPods(t *testing.T) {
 		f.Must(err)
 		before[name] = f.life(name)
 	}
+	count := "grep -e ADD -e DEL " + calls + " | sort | uniq -c"
+	called := f.sh(count)
 	f.restartRuntime(slices.Collect(maps.Keys(templates)))
+	same(t, "calls of the plugin", called, f.sh(count))
 	for name, template := range templates {
 		if diff := cmp.Diff(before[name], f.life(name)); diff != "" {
 			t.Errorf("pod %s was restarted (-before +after):\n%s", name, diff)
