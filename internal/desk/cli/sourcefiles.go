@@ -48,6 +48,7 @@ func (f manifestFiles) read(ctx context.Context) (*manifestSet, error) {
 		f.LeaveOut = func(string, string) {}
 	}
 	var described []string
+	total := 0
 	for _, name := range f.Names {
 		read := f.readPath
 		switch {
@@ -62,10 +63,11 @@ func (f manifestFiles) read(ctx context.Context) (*manifestSet, error) {
 		}
 		for _, file := range files {
 			file.Data = inUTF8(file.Data)
+			total += len(file.Data)
 			set.Files = append(set.Files, file)
 		}
 		described = append(described, name)
-		if err := checkTotal(set.Files); err != nil {
+		if err := checkTotal(len(set.Files), total); err != nil {
 			return nil, fmt.Errorf("reading %s: %w", name, err)
 		}
 	}
@@ -205,6 +207,7 @@ func (f manifestFiles) readFolder(folder string) ([]manifest, error) {
 	defer func() { _ = root.Close() }()
 	var out []manifest
 	var others others
+	total := 0
 	err = fs.WalkDir(root.FS(), ".", func(rel string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -230,7 +233,8 @@ func (f manifestFiles) readFolder(folder string) ([]manifest, error) {
 		}
 		name := filepath.Join(folder, filepath.FromSlash(rel))
 		out = append(out, manifest{File: translate.File{Name: name, Data: data}, Rel: rel, OnDisk: true})
-		return checkTotal(out)
+		total += len(data)
+		return checkTotal(len(out), total)
 	})
 	return out, err
 }
@@ -249,14 +253,10 @@ func linksToFolder(root *os.Root, rel string, entry fs.DirEntry) bool {
 	return err == nil && info.IsDir()
 }
 
-// checkTotal refuses more files, or more bytes, than a command reads.
-func checkTotal(files []manifest) error {
-	if len(files) > maxFiles {
+// checkTotal refuses more files, or more bytes in all, than a command reads.
+func checkTotal(files, total int) error {
+	if files > maxFiles {
 		return fmt.Errorf("there are more than %d files: name subfolders one by one", maxFiles)
-	}
-	total := 0
-	for _, f := range files {
-		total += len(f.Data)
 	}
 	if total > maxTotal {
 		return fmt.Errorf("the files have more than %d MiB together: name subfolders one by one", maxTotal>>20)

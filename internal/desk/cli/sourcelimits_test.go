@@ -10,8 +10,6 @@ import (
 	"testing"
 
 	"k8s.io/cli-runtime/pkg/genericiooptions"
-
-	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
 // TestConvertTooManyFiles names a folder of empty files so often that convert would read more files than it may. With the
@@ -34,14 +32,12 @@ func TestConvertTooManyFiles(t *testing.T) {
 	}
 }
 
-// TestTooManyBytes has files that share their bytes.
+// TestTooManyBytes has one byte more than the limit in all files.
 func TestTooManyBytes(t *testing.T) {
-	largest := manifest{File: translate.File{Data: make([]byte, maxFile)}}
-	files := slices.Repeat([]manifest{largest}, maxTotal/maxFile)
-	if err := checkTotal(files); err != nil {
+	if err := checkTotal(maxFiles, maxTotal); err != nil {
 		t.Errorf("%d MiB are refused: %v", maxTotal>>20, err)
 	}
-	if err := checkTotal(append(files, manifest{File: translate.File{Data: []byte{' '}}})); err == nil {
+	if err := checkTotal(maxFiles, maxTotal+1); err == nil {
 		t.Errorf("a byte more than %d MiB is accepted", maxTotal>>20)
 	}
 }
