@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -108,12 +109,12 @@ func table[T any](s *sheet, header string, items []T, row func(T) []string) {
 	_ = t.Flush() // the sheet keeps the error
 }
 
-// columnGap is the number of blanks between columns, and narrowest the least room for the text of the last one.
+// columnGap is the number of blanks between columns, and narrowest the least room for a text in several lines.
 const columnGap, narrowest = 2, 24
 
 // fitted returns the rows of a table that fit into a line: without the column FILE, unless only it tells two rows apart,
-// and with the text of the last column in several lines. All other cells stay whole, because they have names: a line is
-// rather longer than the terminal.
+// and with the text of the last column in several lines if they have room. All other cells stay whole, because they have
+// names: a line is rather longer than the terminal.
 func (s *sheet) fitted(rows [][]string) [][]string {
 	last := len(rows[0]) - 1
 	width := func(columns int) (sum int) {
@@ -138,7 +139,10 @@ func (s *sheet) fitted(rows [][]string) [][]string {
 			last--
 		}
 	}
-	room := max(narrowest, s.width-width(last))
+	room := s.width - width(last)
+	if room < narrowest {
+		room = math.MaxInt // the terminal breaks a line into fewer pieces
+	}
 	var out [][]string
 	for _, cells := range rows {
 		for _, line := range strings.Split(wordwrap.WrapString(cells[last], uint(room)), "\n") {
