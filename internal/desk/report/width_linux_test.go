@@ -90,7 +90,7 @@ func TestNamesAreWhole(t *testing.T) {
 	}
 	list := func(w io.Writer) error { return Cleanup.Write(w, "table", orphans) }
 	checkRows(t, list, names)
-	for width, pieces := range map[int]int{80: 1, 160: 2} { // in fewer than 24 columns a text is not broken
+	for width, pieces := range map[int]int{80: 1, 120: 1, 160: 2} { // in fewer than 24 columns a text is not broken
 		if table, _, _ := strings.Cut(onTerminal(t, width, list), "\n\n"); strings.Count(table, "\n") != pieces*len(names) {
 			t.Errorf("on a terminal of %d characters, not each text has %d lines:\n%s", width, pieces, table)
 		}
