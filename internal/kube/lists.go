@@ -65,8 +65,8 @@ func AllItems[T any, L runtime.Object](ctx context.Context, o metav1.ListOptions
 func Into[T any](to *[]T) func(*T) { return func(item *T) { *to = append(*to, *item) } }
 
 // Append appends the objects of all pages to a list. kind names them in errors.
-func Append[T any, L runtime.Object](ctx context.Context, kind string, list List[L], to *[]T) error {
-	if err := EachItem(ctx, All, list, Into(to)); err != nil {
+func Append[T any, L runtime.Object](ctx context.Context, kind string, o metav1.ListOptions, list List[L], to *[]T) error {
+	if err := EachItem(ctx, o, list, Into(to)); err != nil {
 		return fmt.Errorf("listing %s: %w", kind, err)
 	}
 	return nil

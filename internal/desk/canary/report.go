@@ -132,7 +132,7 @@ func (r *Report) add(n *NetworkReport) {
 			s.PodsOK++
 			continue
 		}
-		found(p.Code, p.Node+": "+strings.Join(p.Problems, "; "))
+		found(p.Code, p.Node+": pod "+p.Namespace+"/"+p.Name+": "+strings.Join(p.Problems, "; "))
 	}
 	for _, p := range n.Pings {
 		s.Pings++

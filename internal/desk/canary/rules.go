@@ -27,7 +27,7 @@ var rules = []translate.Rule{
 	rule(codeNotReady, translate.Blocker, "A canary does not start",
 		"It could not be created, has ended, was not ready in time, or could not be inspected.",
 		"Other pods with this network would not start on the node either, unless the cause is the canary's own, such as its image.",
-		"Remove the cause that the message names. While a canary waits, kubectl nadra explain pod/NAME shows the step that fails."),
+		"Remove the cause that the message names. While a canary waits, kubectl nadra explain pod/NAME -n NAMESPACE shows the step that fails."),
 	rule(codeNoNetwork, translate.Blocker, "A canary runs without its network",
 		"Its network-status does not have the network.",
 		"Neither nadra nor Multus has attached it. Other pods of the namespace would run without the network on this node, too.",
@@ -51,11 +51,11 @@ var rules = []translate.Rule{
 	rule(codeNotTested, translate.Warning, "A network was not tested",
 		"No node offers it, or a canary would take something from running pods.",
 		"It is unknown whether pods get this network.",
-		"If no node offers it, see why: kubectl nadra get networks -o wide. Otherwise look at a pod that uses it: kubectl nadra explain pod/NAME."),
+		"If no node offers it, see why: kubectl nadra get networks -o wide. Otherwise look at a pod that uses it, with kubectl nadra explain."),
 	rule(codeLeftBehind, translate.Warning, "A canary is left behind",
 		"It could not be deleted, or was not gone within a minute.",
 		"Until its end it keeps its addresses and devices. It ends by itself some minutes later.",
-		"Delete the pod. If it stays, see what keeps it: kubectl nadra explain pod/NAME."),
+		"Delete the pod. If it stays, see what keeps it: kubectl nadra explain pod/NAME -n NAMESPACE."),
 }
 
 // Rules returns all rules, sorted by code.

@@ -1,7 +1,6 @@
 package cleanup
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,14 +15,18 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/desk/upgrade"
 	"github.com/nadra-dev/nadra/internal/kube"
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
 // whereabouts is the API group of whereabouts.
 var whereabouts = schema.GroupVersion{Group: "whereabouts.cni.cncf.io", Version: "v1alpha1"}
 
-// objects reads all objects but the pods.
+// ours selects the templates that admission created.
+var ours = metav1.ListOptions{LabelSelector: v1alpha1.ManagedByLabel + "=" + v1alpha1.Controller}
+
+// objects reads all objects but the pods, and workloads only if one may refer to a template.
 func (c Cleaner) objects(ctx context.Context) (f facts, err error) {
-	err = f.readClaims(ctx, c.Kube, c.Namespace)
+	err = f.readClaims(ctx, c.Kube, c.Namespace, ours)
 	if err == nil && len(f.Templates) > 0 {
 		err = f.readWorkloads(ctx, c.Kube, c.Namespace)
 	}
@@ -36,28 +39,33 @@ func (c Cleaner) objects(ctx context.Context) (f facts, err error) {
 // facts reads what decides whether nadra is in use, without the nodes' records.
 func (u Uninstaller) facts(ctx context.Context) (f facts, err error) {
 	core := u.Kube.CoreV1()
-	err = cmp.Or(
-		f.readClaims(ctx, u.Kube, ""),
-		kube.Append(ctx, "pods", core.Pods("").List, &f.Pods),
-		kube.Append(ctx, "nodes", core.Nodes().List, &f.Nodes),
-		kube.Append(ctx, "namespaces", core.Namespaces().List, &f.Namespaces),
-		f.readWorkloads(ctx, u.Kube, ""),
-	)
-	if err != nil {
-		return f, err
+	err = f.readClaims(ctx, u.Kube, "", kube.All)
+	if err == nil {
+		err = kube.Append(ctx, "pods", kube.All, core.Pods("").List, &f.Pods)
 	}
-	f.Workloads = slices.DeleteFunc(f.Workloads, func(w workload) bool { return w.Kind == "ReplicaSet" && w.Owned })
-	f.Upgrade, err = u.upgrade(ctx, f.Workloads)
+	if err == nil {
+		err = kube.Append(ctx, "nodes", kube.All, core.Nodes().List, &f.Nodes)
+	}
+	if err == nil {
+		err = kube.Append(ctx, "namespaces", kube.All, core.Namespaces().List, &f.Namespaces)
+	}
+	if err == nil {
+		err = f.readWorkloads(ctx, u.Kube, "")
+	}
+	if err == nil {
+		f.Workloads = slices.DeleteFunc(f.Workloads, func(w workload) bool { return w.Kind == "ReplicaSet" && w.Owned })
+		f.Upgrade, err = u.upgrade(ctx, f.Workloads)
+	}
 	return f, err
 }
 
-// readClaims reads the claims and templates of a namespace; empty means all.
-func (f *facts) readClaims(ctx context.Context, client kubernetes.Interface, namespace string) error {
+// readClaims reads the claims of a namespace and some of its templates; empty means all namespaces.
+func (f *facts) readClaims(ctx context.Context, client kubernetes.Interface, namespace string, templates metav1.ListOptions) error {
 	resources := client.ResourceV1()
-	return cmp.Or(
-		kube.Append(ctx, "ResourceClaims", resources.ResourceClaims(namespace).List, &f.Claims),
-		kube.Append(ctx, "ResourceClaimTemplates", resources.ResourceClaimTemplates(namespace).List, &f.Templates),
-	)
+	if err := kube.Append(ctx, "ResourceClaims", kube.All, resources.ResourceClaims(namespace).List, &f.Claims); err != nil {
+		return err
+	}
+	return kube.Append(ctx, "ResourceClaimTemplates", templates, resources.ResourceClaimTemplates(namespace).List, &f.Templates)
 }
 
 // readWorkloads reads the workloads of a namespace; empty means all.

@@ -61,7 +61,7 @@ func (c Cleaner) run(ctx context.Context, apply bool) (Report, error) {
 		sandboxes = c.add(&r, reports)
 	}
 	// Of all namespaces, because a pool has addresses of pods of any.
-	if err := kube.Append(ctx, "pods", c.Kube.CoreV1().Pods("").List, &facts.Pods); err != nil {
+	if err := kube.Append(ctx, "pods", kube.All, c.Kube.CoreV1().Pods("").List, &facts.Pods); err != nil {
 		return r, err
 	}
 	facts.Now = time.Now()

@@ -14,6 +14,8 @@ import (
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	nadfake "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/client/clientset/versioned/fake"
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -24,6 +26,7 @@ import (
 
 	"github.com/nadra-dev/nadra/internal/desk/nodepod"
 	"github.com/nadra-dev/nadra/internal/probe"
+	"github.com/nadra-dev/nadra/pkg/api/v1alpha1"
 )
 
 // world returns a cluster with two nodes and an IPPool. A node without an answer fails.
@@ -91,6 +94,23 @@ func actions(r Report) map[string]probe.Action {
 		out[o.Node+" "+o.Object] = o.Action
 	}
 	return out
+}
+
+// TestTemplatesOfOthers checks that the workloads are read only for templates that admission created.
+func TestTemplatesOfOthers(t *testing.T) {
+	for label, reads := range map[string]bool{"helm": false, v1alpha1.Controller: true} {
+		c, kube := world(t, nil)
+		kube.PrependReactor("list", "deployments", func(a clienttesting.Action) (bool, runtime.Object, error) {
+			return true, nil, apierrors.NewForbidden(a.GetResource().GroupResource(), "", errors.New("no"))
+		})
+		template := &resourceapi.ResourceClaimTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "t", Labels: map[string]string{v1alpha1.ManagedByLabel: label}}}
+		if _, err := kube.ResourceV1().ResourceClaimTemplates("a").Create(t.Context(), template, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if f, err := c.objects(t.Context()); apierrors.IsForbidden(err) != reads || len(f.Templates) > 0 != reads {
+			t.Errorf("with a template of %s: %d templates, %v", label, len(f.Templates), err)
+		}
+	}
 }
 
 func TestFind(t *testing.T) {

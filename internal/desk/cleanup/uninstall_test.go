@@ -303,6 +303,34 @@ func TestDryRun(t *testing.T) {
 	}
 }
 
+// TestNodeThatFailsHalfway removes files of a node that reports some, and an error: only the error is said.
+func TestNodeThatFailsHalfway(t *testing.T) {
+	u, progress := nadraWorld(t, probe.Remains{Paths: []string{"/var/lib/nadra"}, Error: "removing /var/lib/nadra: the disk is read-only"})
+	if err := u.cleanNodes(t.Context()); err == nil || len(*progress) > 0 {
+		t.Errorf("error %v, progress %q", err, *progress)
+	}
+}
+
+// TestReadingStopsAtTheFirstError checks that no further kind is listed after one that may not be.
+func TestReadingStopsAtTheFirstError(t *testing.T) {
+	u, _ := nadraWorld(t, probe.Remains{})
+	client := u.Kube.(*fake.Clientset)
+	for _, kind := range []string{"resourceclaims", "resourceclaimtemplates", "pods", "nodes", "namespaces", "deployments"} {
+		refused := false
+		client.PrependReactor("list", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
+			if refused {
+				t.Errorf("%s are listed after %s were refused", a.GetResource().Resource, kind)
+			}
+			refused = a.GetResource().Resource == kind
+			return refused, nil, apierrors.NewForbidden(a.GetResource().GroupResource(), "", errors.New("no"))
+		})
+		if _, err := u.facts(t.Context()); !apierrors.IsForbidden(err) {
+			t.Errorf("without %s: %v", kind, err)
+		}
+		client.ReactionChain = client.ReactionChain[1:]
+	}
+}
+
 // Abandoned pods of kubectl-nadra do not keep the namespace, other pods do.
 func TestNamespaces(t *testing.T) {
 	leftBehind := (nodepod.Runner{Namespace: "nadra"}).Pod("node-1", nil)

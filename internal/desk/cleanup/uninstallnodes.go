@@ -112,6 +112,7 @@ func (u Uninstaller) cleanNodes(ctx context.Context) error {
 	for _, n := range reports {
 		paths := strings.Join(n.Report.Paths, ", ")
 		switch {
+		case n.Err != nil: // ask returns it
 		case len(n.Report.Records) > 0 && u.DryRun == "":
 			left = append(left, inUse(facts{Records: n.Report.Records})...)
 		case paths == "":

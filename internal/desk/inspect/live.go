@@ -1,7 +1,6 @@
 package inspect
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -49,16 +48,21 @@ func (c Cluster) readDRA(ctx context.Context, in *Input) (err error) {
 	case err != nil:
 		return fmt.Errorf("listing resourceclaims: %w", err)
 	}
-	return cmp.Or(
-		optional(ctx, in, Templates, all, resources.ResourceClaimTemplates(c.Namespace).List, &in.Templates),
-		c.readOffers(ctx, in), c.readNetworks(ctx, in),
-	)
+	err = optional(ctx, in, Templates, all, resources.ResourceClaimTemplates(c.Namespace).List, &in.Templates)
+	if err == nil {
+		err = c.readOffers(ctx, in)
+	}
+	return err
 }
 
 // ReadNetworks reads the input of OfferedNetworks.
 func (c Cluster) ReadNetworks(ctx context.Context) (Input, error) {
 	in := Input{Unread: map[Kind]bool{}}
-	return in, cmp.Or(c.readOffers(ctx, &in), c.readNetworks(ctx, &in), c.eventsOn(ctx, &in, "NetworkAttachmentDefinition", "", ""))
+	err := c.readOffers(ctx, &in)
+	if err == nil {
+		err = c.eventsOn(ctx, &in, "NetworkAttachmentDefinition", "", "")
+	}
+	return in, err
 }
 
 // ReadProfiles reads which nodes share slices, if there are such slices.
@@ -82,15 +86,19 @@ func ReadProfiles(ctx context.Context, client kubernetes.Interface, in *Input) e
 	return nil
 }
 
-// readOffers reads slices and classes, and the nodes that share slices.
+// readOffers reads slices, the nodes that share them, classes and networks.
 func (c Cluster) readOffers(ctx context.Context, in *Input) error {
-	if err := optional(ctx, in, Slices, kube.OwnSlices, c.Kube.ResourceV1().ResourceSlices().List, &in.Slices); err != nil {
-		return err
+	err := optional(ctx, in, Slices, kube.OwnSlices, c.Kube.ResourceV1().ResourceSlices().List, &in.Slices)
+	if err == nil {
+		err = ReadProfiles(ctx, c.Kube, in)
 	}
-	return cmp.Or(
-		ReadProfiles(ctx, c.Kube, in),
-		optional(ctx, in, Classes, metav1.ListOptions{}, c.Kube.ResourceV1().DeviceClasses().List, &in.Classes),
-	)
+	if err == nil {
+		err = optional(ctx, in, Classes, metav1.ListOptions{}, c.Kube.ResourceV1().DeviceClasses().List, &in.Classes)
+	}
+	if err == nil {
+		err = c.readNetworks(ctx, in)
+	}
+	return err
 }
 
 // readNetworks reads the networks of all namespaces or, without the right to do so, those

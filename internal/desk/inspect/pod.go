@@ -1,7 +1,6 @@
 package inspect
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -45,7 +44,14 @@ func (c Cluster) Pod(ctx context.Context, name string) (chainInput, error) {
 	default:
 		in.Unread[Workloads] = true
 	}
-	return in, cmp.Or(c.readDrivers(ctx, &in), c.readAllClaims(ctx, &in), c.readEvents(ctx, &in))
+	err = c.readDrivers(ctx, &in)
+	if err == nil {
+		err = c.readAllClaims(ctx, &in)
+	}
+	if err == nil {
+		err = c.readEvents(ctx, &in)
+	}
+	return in, err
 }
 
 // readDrivers finds the nodes on which nadra's driver is ready.

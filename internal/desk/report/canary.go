@@ -14,14 +14,14 @@ func writeCanaryTable(s *sheet, r *canary.Report) {
 	var rows [][]string
 	for _, n := range r.Networks {
 		if n.Skipped != "" {
-			rows = append(rows, []string{cut(n.Network), "", string(canary.Skipped), "", "", "", ""})
+			rows = append(rows, []string{n.Network, "", string(canary.Skipped), "", "", "", ""})
 		}
 		for _, p := range n.Pods {
 			ready := ""
 			if p.ReadyMillis > 0 {
 				ready = trip(p.ReadyMillis * 1000)
 			}
-			rows = append(rows, []string{cut(n.Network), cut(p.Node), string(p.Status), cut(p.Interface), cut(strings.Join(p.IPs, ",")), string(p.By), ready})
+			rows = append(rows, []string{n.Network, p.Node, string(p.Status), p.Interface, strings.Join(p.IPs, ","), string(p.By), ready})
 		}
 	}
 	table(s, "NETWORK\tNODE\tCANARY\tINTERFACE\tADDRESSES\tBY\tREADY AFTER", rows, asItIs)
@@ -51,7 +51,7 @@ func (s *sheet) matrix(n *canary.NetworkReport) {
 		}
 		rows = append(rows, row)
 	}
-	table(s, cut(n.Network)+"\t"+strings.Join(names, "\t"), rows, asItIs)
+	table(s, Visible(n.Network)+"\t"+strings.Join(names, "\t"), rows, asItIs)
 }
 
 // asItIs returns the cells of a row.
@@ -65,7 +65,7 @@ func columns(pods []canary.PodReport) []string {
 	}
 	var out []string
 	for _, p := range pods {
-		name := cut(p.Node)
+		name := Visible(p.Node)
 		if on[p.Node] > 1 {
 			at[p.Node]++
 			name = fmt.Sprintf("%s#%d", name, at[p.Node])
@@ -142,7 +142,7 @@ func writeCanaryPlanTable(s *sheet, p *canary.Plan) {
 		if n.Skipped != "" {
 			where = "skipped: " + n.Skipped
 		}
-		return []string{cut(n.Network), cut(strings.Join(n.Plugins, ",")), cut(n.IPAM), fmt.Sprint(len(n.Pods)), fmt.Sprint(n.Addresses), fmt.Sprint(n.Devices), where}
+		return []string{n.Network, strings.Join(n.Plugins, ","), n.IPAM, fmt.Sprint(len(n.Pods)), fmt.Sprint(n.Addresses), fmt.Sprint(n.Devices), where}
 	})
 	s.gap()
 	s.printf("Would run %s%s, which take %s and %s while they run. Nothing was created.",

@@ -23,7 +23,7 @@ func writeCleanupTable(s *sheet, r cleanup.Report) {
 		case o.Action == probe.ActionNone:
 			reported++
 		}
-		return []string{o.Node, string(o.Kind), shortened(o), o.Address, o.Pod, action, why}
+		return []string{o.Node, string(o.Kind), s.place(o), o.Address, o.Pod, action, why}
 	})
 	s.found(r.Findings)
 	s.gap()
@@ -39,10 +39,10 @@ func writeCleanupTable(s *sheet, r cleanup.Report) {
 	}
 }
 
-// shortened returns the place of an orphan with the first digits of the sandbox's ID.
-func shortened(o probe.Orphan) string {
+// place returns the place of an orphan: on a terminal with the first digits of the sandbox's ID, which tell it from others.
+func (s *sheet) place(o probe.Orphan) string {
 	const digits = 12
-	if len(o.Sandbox) <= digits {
+	if s.width == 0 || len(o.Sandbox) <= digits {
 		return o.Object
 	}
 	return strings.Replace(o.Object, o.Sandbox, o.Sandbox[:digits]+"…", 1)

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -15,9 +16,8 @@ import (
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
-// listed limits the items of a list in a cell of the table, and cellWidth the characters of
-// an item.
-const listed, cellWidth = 3, 60
+// listed limits the items of a list in a cell of the table.
+const listed = 3
 
 // fileColumn is the last column of tables about files.
 const fileColumn = "FILE"
@@ -37,14 +37,14 @@ func writeTable(s *sheet, r *Report) {
 	}
 	table(s, "NAMESPACE\tWORKLOAD\tNETWORKS\tVERDICT\tFINDINGS"+file, r.Workloads, func(one Workload) []string {
 		cells := []string{
-			cut(one.Object.Namespace), withPods(cut(short(one.Object)), one.Pods), some(locals(one)),
+			one.Object.Namespace, withPods(short(one.Object), one.Pods), some(locals(one)),
 			string(one.Readiness), some(worstFirst(one.Codes)),
 		}
 		return placed(cells, one.Position)
 	})
 	table(s, "NAMESPACE\tALSO\tSEVERITY\tFINDINGS"+file, elsewhere(r), func(one objectFindings) []string {
 		cells := []string{
-			cut(one.object.Namespace), cut(short(one.object)), cut(string(worst(one.findings))),
+			one.object.Namespace, short(one.object), string(worst(one.findings)),
 			some(worstFirst(one.codes())),
 		}
 		return placed(cells, one.findings[0].Position)
@@ -62,7 +62,7 @@ type sheet struct {
 	without bool
 }
 
-// drawn returns a function that writes a table. On a terminal, the table fits into its lines.
+// drawn returns a function that writes a table. On a terminal, the table fits into its lines if its names do.
 func drawn[T any](table func(*sheet, T)) func(io.Writer, T) error {
 	return func(w io.Writer, document T) error {
 		s := &sheet{Writer: bufio.NewWriter(w)}
@@ -109,43 +109,43 @@ func table[T any](s *sheet, header string, items []T, row func(T) []string) {
 	_ = t.Flush() // the sheet keeps the error
 }
 
-// columnGap is the number of blanks between columns, and narrow the width to which cells may be shortened.
-const columnGap, narrow = 2, 12
+// columnGap is the number of blanks between columns, and narrowest the least room for a text in several lines.
+const columnGap, narrowest = 2, 24
 
-// fitted returns the rows of a table that fit into a line: without the column FILE, whose names are whole or absent, with
-// the text of the last column in several lines, and with shorter cells in the others.
+// fitted returns the rows of a table that fit into a line: without the column FILE, unless only it tells two rows apart,
+// and with the text of the last column in several lines if they have room. All other cells stay whole, because they have
+// names: a line is rather longer than the terminal.
 func (s *sheet) fitted(rows [][]string) [][]string {
-	widest := make([]int, len(rows[0]))
-	for _, cells := range rows {
-		for i, c := range cells {
-			widest[i] = max(widest[i], utf8.RuneCountInString(c))
-		}
-	}
-	room := func(columns []int, limit int) (sum int) {
-		for _, n := range columns {
-			sum += min(n, limit) + columnGap
+	last := len(rows[0]) - 1
+	width := func(columns int) (sum int) {
+		for i := range columns {
+			widest := 0
+			for _, cells := range rows {
+				widest = max(widest, utf8.RuneCountInString(cells[i]))
+			}
+			sum += widest + columnGap
 		}
 		return sum
 	}
-	if s.width == 0 || room(widest, s.width)-columnGap <= s.width {
+	if s.width == 0 || width(last+1)-columnGap <= s.width {
 		return rows
 	}
-	last := len(widest) - 1
-	if rows[0][last] == fileColumn {
-		s.without = true
-		last--
+	if seen := map[string]bool{}; rows[0][last] == fileColumn {
+		for _, cells := range rows {
+			seen[strings.Join(cells[:last], "\t")] = true
+		}
+		if len(seen) == len(rows) {
+			s.without = true
+			last--
+		}
 	}
-	limit := s.width
-	for limit > narrow && room(widest[:last], limit)+min(widest[last], s.width/2) > s.width {
-		limit--
+	room := s.width - width(last)
+	if room < narrowest {
+		room = math.MaxInt // the terminal breaks a line into fewer pieces
 	}
-	text := max(narrow, s.width-room(widest[:last], limit))
 	var out [][]string
 	for _, cells := range rows {
-		for i := range last {
-			cells[i] = cutTo(cells[i], limit)
-		}
-		for _, line := range strings.Split(wordwrap.WrapString(cells[last], uint(text)), "\n") {
+		for _, line := range strings.Split(wordwrap.WrapString(cells[last], uint(room)), "\n") {
 			out = append(out, append(cells[:last:last], line))
 			cells = make([]string, last)
 		}
@@ -162,7 +162,7 @@ func (s *sheet) found(findings []translate.Finding) {
 		}
 	}
 	table(s, "NAMESPACE\tOBJECT\tCODE\tSEVERITY\tFINDING", unexpected, func(f translate.Finding) []string {
-		return []string{cut(f.Object.Namespace), cut(short(f.Object)), string(f.Code), string(f.Severity), f.Message}
+		return []string{f.Object.Namespace, short(f.Object), string(f.Code), string(f.Severity), f.Message}
 	})
 	s.legend(findings)
 }
@@ -170,7 +170,7 @@ func (s *sheet) found(findings []translate.Finding) {
 // legend writes what the codes mean.
 func (s *sheet) legend(findings []translate.Finding) {
 	table(s, "CODE\tCOUNT\tSEVERITY\tMEANING", groups(findings), func(g group) []string {
-		return []string{cut(string(g.Code)), fmt.Sprint(len(g.findings)), cut(string(g.Severity)), g.Title}
+		return []string{string(g.Code), fmt.Sprint(len(g.findings)), string(g.Severity), g.Title}
 	})
 }
 
@@ -190,7 +190,7 @@ func (s *sheet) totals(r *Report) {
 // help names the command that explains a code.
 func (s *sheet) help(findings []translate.Finding) {
 	if all := groups(findings); len(all) > 0 {
-		s.println("What a code means: kubectl nadra explain " + cut(string(all[0].Code)))
+		s.println("What a code means: kubectl nadra explain " + Visible(string(all[0].Code)))
 	}
 }
 
@@ -239,22 +239,7 @@ func some(items []string) string {
 	if n := len(items); n > listed {
 		items, more = items[:listed-1], fmt.Sprintf(",+%d", n-listed+1)
 	}
-	var out []string
-	for _, item := range items {
-		out = append(out, cut(item))
-	}
-	return strings.Join(out, ",") + more
-}
-
-// cut shortens a text to the width of a cell.
-func cut(s string) string { return cutTo(Visible(s), cellWidth) }
-
-// cutTo returns at most limit characters of a text.
-func cutTo(s string, limit int) string {
-	if utf8.RuneCountInString(s) > limit {
-		return string([]rune(s)[:limit-1]) + "…"
-	}
-	return s
+	return Visible(strings.Join(items, ",")) + more
 }
 
 // dash returns "-" for an empty cell.

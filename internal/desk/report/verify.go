@@ -50,7 +50,7 @@ func unexpected(r *snapshot.Report) []alike[snapshot.Difference] {
 func writeVerifyTable(s *sheet, r *snapshot.Report) {
 	table(s, "NAMESPACE\tWORKLOAD\tPODS\tCODE\tSEVERITY\tDIFFERENCE", unexpected(r), func(one alike[snapshot.Difference]) []string {
 		d := one.first
-		return []string{cut(d.Object.Namespace), cut(workloadOf(d)), some(one.names), string(d.Code), string(d.Severity), d.Message}
+		return []string{d.Object.Namespace, workloadOf(d), some(one.names), string(d.Code), string(d.Severity), d.Message}
 	})
 	var findings []translate.Finding
 	for _, d := range r.Differences {

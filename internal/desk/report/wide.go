@@ -39,7 +39,7 @@ func (s *sheet) findings(all []group) {
 			s.println(Visible(f.String()))
 		}
 		if more := len(g.findings) - folded; more > 0 {
-			s.printf("%s: and %d more (-o json)", cut(string(g.Code)), more)
+			s.printf("%s: and %d more (-o json)", Visible(string(g.Code)), more)
 		}
 	}
 }
