@@ -89,8 +89,11 @@ func TestDaemonSetOnBothNodes(t *testing.T) {
 func TestNodeChangesHands(t *testing.T) {
 	f := setup(t, "hands")
 	f.networks()
-	node, other := f.multus, f.nadra
+	node, other, removed := f.multus, f.nadra, false
 	t.Cleanup(func() { // before the fixture's own
+		if removed {
+			f.Must(node.Multus().Install(f.Ctx, multusPrograms))
+		}
 		f.Must(f.Label(f.Ctx, "node/"+node.Name(), ""))
 		f.Must(f.Label(f.Ctx, "node/"+other.Name(), api.OwnerNadra))
 	})
@@ -103,6 +106,7 @@ func TestNodeChangesHands(t *testing.T) {
 	before, staysBefore := f.side(pod, "net1"), f.view(stays)
 
 	f.Must(node.Multus().Remove(f.Ctx))
+	removed = true
 	f.Must(f.Label(f.Ctx, "node/"+node.Name(), api.OwnerNadra))
 	f.Must(f.Label(f.Ctx, "node/"+other.Name(), "")) // so that the pod comes here
 	f.Must(publishing(f.Ctx, other, false))
@@ -119,6 +123,7 @@ func TestNodeChangesHands(t *testing.T) {
 	f.Must(f.Label(f.Ctx, "node/"+node.Name(), api.OwnerReturning))
 	f.held(stays, true, multusMemory) // nadra keeps its record until the runtime calls Multus
 	f.Must(node.Multus().Install(f.Ctx, multusPrograms))
+	removed = false
 	f.Must(f.Label(f.Ctx, "node/"+node.Name(), ""))
 	f.Must(f.Label(f.Ctx, "node/"+other.Name(), api.OwnerNadra))
 	f.Must(publishing(f.Ctx, node, false))

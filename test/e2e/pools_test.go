@@ -266,8 +266,8 @@ done`
 
 // card defines a pool of the card's functions as the SR-IOV device plugin does, and lets the driver find them.
 func (f *fixture) card() {
-	f.sh(makeCard)
-	f.undo = append(f.undo, "rm -r "+cardSysfs)
+	f.undo = append(f.undo, "rm -rf "+cardSysfs)
+	f.sh("rm -rf " + cardSysfs + "\n" + makeCard)
 	f.Kubectl("-n", "kube-system", "create", "configmap", "sriovdp-config", `--from-literal=config.json={"resourceList":[
 		{"resourceName":"card","selectors":{"vendors":["15b3"],"devices":["101e"],"rootDevices":["0000:3b:00.0#0-1"]}}]}`)
 	f.Cleanup(func() { f.Kubectl("-n", "kube-system", "delete", "configmap", "sriovdp-config") })

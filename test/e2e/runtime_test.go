@@ -92,6 +92,9 @@ func TestRuntimeRestartKeepsPods(t *testing.T) {
 	}
 	count := "grep -e ADD -e DEL " + calls + " | sort | uniq -c"
 	called := f.sh(count)
+	if !strings.Contains(called, "ADD") {
+		t.Errorf("no calls of the plugin are counted: %q", called)
+	}
 	f.restartRuntime(slices.Collect(maps.Keys(templates)))
 	same(t, "calls of the plugin", called, f.sh(count))
 	for name, template := range templates {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,21 +24,37 @@ func TestConvertTooManyFiles(t *testing.T) {
 		}
 	}
 	for folders, want := range map[int]string{maxFiles / files: "named twice", maxFiles/files + 1: "more than 50000 files"} {
-		var stderr bytes.Buffer
-		args := append([]string{"convert", "--in-place"}, slices.Repeat([]string{"-f", dir}, folders)...)
-		code := Run(t.Context(), args, genericiooptions.IOStreams{In: strings.NewReader(""), Out: &stderr, ErrOut: &stderr})
-		if code != CodeError || !strings.Contains(stderr.String(), want) {
-			t.Errorf("%d files: exit code %d, want %d and %q: %s", folders*files, code, CodeError, want, &stderr)
+		if refusal := refusedInPlace(t, slices.Repeat([]string{"-f", dir}, folders)); !strings.Contains(refusal, want) {
+			t.Errorf("%d files: %q, want %q", folders*files, refusal, want)
 		}
 	}
 }
 
-// TestTooManyBytes has one byte more than the limit in all files.
-func TestTooManyBytes(t *testing.T) {
-	if err := checkTotal(maxFiles, maxTotal); err != nil {
-		t.Errorf("%d MiB are refused: %v", maxTotal>>20, err)
+// refusedInPlace returns what convert --in-place says when it refuses its input.
+func refusedInPlace(t *testing.T, from []string) string {
+	t.Helper()
+	var stderr bytes.Buffer
+	streams := genericiooptions.IOStreams{In: strings.NewReader(""), Out: io.Discard, ErrOut: &stderr}
+	if code := Run(t.Context(), append([]string{"convert", "--in-place"}, from...), streams); code != CodeError {
+		t.Errorf("exit code %d, want %d", code, CodeError)
 	}
-	if err := checkTotal(maxFiles, maxTotal+1); err == nil {
-		t.Errorf("a byte more than %d MiB is accepted", maxTotal>>20)
+	return stderr.String()
+}
+
+// TestTooManyBytes lowers the limit, and reads a folder, and named files, that have a byte more.
+func TestTooManyBytes(t *testing.T) {
+	defer func(limit int) { maxTotal = limit }(maxTotal)
+	maxTotal = 1 << 20
+	dir := t.TempDir()
+	one, other := filepath.Join(dir, "1.yaml"), filepath.Join(dir, "2.yaml")
+	for path, size := range map[string]int{one: maxTotal - 1, other: 2} {
+		if err := os.WriteFile(path, bytes.Repeat([]byte("\n"), size), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, from := range [][]string{{"-f", dir}, {"-f", one, "-f", other}} {
+		if refusal := refusedInPlace(t, from); !strings.Contains(refusal, "more than 1 MiB together") {
+			t.Errorf("%q: %q", from, refusal)
+		}
 	}
 }

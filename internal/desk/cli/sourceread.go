@@ -17,12 +17,14 @@ import (
 const (
 	// maxFile limits the bytes of a file, of standard input and of an address.
 	maxFile = 64 << 20
-	// maxTotal limits the bytes of all files of a command, and maxFiles their number.
-	maxTotal = 512 << 20
+	// maxFiles limits the number of a command's files.
 	maxFiles = 50_000
 	// maxDepth limits the levels of a folder.
 	maxDepth = 64
 )
+
+// maxTotal limits the bytes of all files of a command. A test lowers it.
+var maxTotal = 512 << 20
 
 // readFile reads a file that the user names: also a pipe, as the shell's <(command) makes it.
 // It refuses more than 64 MiB, which a device may have without end.

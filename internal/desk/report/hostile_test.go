@@ -59,19 +59,22 @@ func FuzzHostileValues(f *testing.F) {
 func checkHostile(t *testing.T, s *jsonschema.Schema, v string) {
 	t.Helper()
 	r := hostile(v)
-	checkLines(t, "table", written(t, "table", r))
-	checkLines(t, "wide", written(t, "wide", r))
+	checkLines(t, "table", v, written(t, "table", r))
+	checkLines(t, "wide", v, written(t, "wide", r))
 	checkData(t, r)
 	checkSARIF(t, s, written(t, "sarif", r))
 	checkPage(t, written(t, "html", r))
 }
 
-// checkLines checks that the text has no control characters for a terminal.
-func checkLines(t *testing.T, format, text string) {
+// checkLines checks that the text has no control characters for a terminal, and that only the name of the file has no limit.
+func checkLines(t *testing.T, format, file, text string) {
 	t.Helper()
 	for line := range strings.SplitSeq(text, "\n") {
 		if strings.ContainsFunc(line, unprintable) {
 			t.Errorf("%s has control characters: %.200q", format, line)
+		}
+		if format == "table" && !strings.HasPrefix(line, "Looked at ") && len(line) > 6*(longest+columnGap)+len(Visible(file)) {
+			t.Errorf("a line of the table has %d bytes", len(line))
 		}
 	}
 }

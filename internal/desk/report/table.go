@@ -13,6 +13,7 @@ import (
 	"github.com/mitchellh/go-wordwrap"
 	"golang.org/x/term"
 
+	"github.com/nadra-dev/nadra/internal/words"
 	"github.com/nadra-dev/nadra/pkg/translate"
 )
 
@@ -88,6 +89,10 @@ func (s *sheet) gap() {
 // printf writes a line.
 func (s *sheet) printf(format string, args ...any) { s.println(fmt.Sprintf(format, args...)) }
 
+// longest limits a cell, in bytes, because the table pads all cells of a column to the widest. Kind, namespace and name of an
+// object have room; what has no valid name may be of any size. The last column is not padded.
+const longest = 512
+
 // table writes a row for each item under a header, or nothing without items.
 func table[T any](s *sheet, header string, items []T, row func(T) []string) {
 	if len(items) == 0 {
@@ -100,6 +105,9 @@ func table[T any](s *sheet, header string, items []T, row func(T) []string) {
 		cells := row(item)
 		for i, c := range cells {
 			cells[i] = dash(Visible(c))
+			if i < len(cells)-1 {
+				cells[i] = words.Short(cells[i], longest)
+			}
 		}
 		rows = append(rows, cells)
 	}
@@ -140,8 +148,8 @@ func (s *sheet) fitted(rows [][]string) [][]string {
 		}
 	}
 	room := s.width - width(last)
-	if room < narrowest {
-		room = math.MaxInt // the terminal breaks a line into fewer pieces
+	if room < narrowest || rows[0][last] == fileColumn {
+		room = math.MaxInt // the terminal breaks a line into fewer pieces; a name stays whole
 	}
 	var out [][]string
 	for _, cells := range rows {

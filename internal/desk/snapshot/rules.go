@@ -18,7 +18,7 @@ var rules = []translate.Rule{
 	rule(PodMissing, blocker, "A pod is missing",
 		"A pod of the snapshot, matched by name, ordinal, node or workload, does not run now.",
 		"It may wait for a network, or its workload may have been scaled down.",
-		"See what the workload waits for: kubectl nadra explain TYPE/NAME. If the workload was scaled down or deleted on purpose, ignore the code or take a new snapshot."),
+		"See what the workload waits for: kubectl nadra explain -n NAMESPACE TYPE/NAME. If the workload was scaled down or deleted on purpose, ignore the code or take a new snapshot."),
 	rule(PodAdditional, warning, "A pod is additional",
 		"A pod with networks runs now, and is not in the snapshot.",
 		"It was not compared with anything.",

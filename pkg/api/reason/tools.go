@@ -71,7 +71,7 @@ var toolTable = []Entry{
 	},
 	{
 		PodsNotReady, Upgrade, "Fewer pods of a workload are ready than before the move, at the end of --gate-timeout.", OfPod,
-		"Look at the workload: kubectl nadra explain TYPE/NAME. Then run kubectl nadra upgrade resume, or roll back.",
+		"Look at the workload: kubectl nadra explain -n NAMESPACE TYPE/NAME. Then run kubectl nadra upgrade resume, or roll back.",
 	},
 
 	{
