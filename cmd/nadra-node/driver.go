@@ -83,7 +83,11 @@ func awaitSuccessorEnd(ctx context.Context, health *podHealth, dir, hostRoot str
 			return fmt.Errorf("unmounting /proc for CNI plugins: %w", err)
 		}
 	}
-	return unix.Exec("/proc/self/exe", os.Args, os.Environ())
+	program, err := os.Executable() // its name is that of the process, which /proc/self/exe would make "exe"
+	if err != nil {
+		return fmt.Errorf("starting again: %w", err)
+	}
+	return unix.Exec(program, os.Args, os.Environ())
 }
 
 // unlessEnded returns err, or nil if ctx has ended: the process was asked to end.

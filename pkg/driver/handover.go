@@ -290,10 +290,14 @@ var ErrHandedOver = errors.New("handed over to another driver")
 // answerSuccessor answers a driver that wants the state directory. It hands over only while it
 // runs no operation on a pod, no call of the kubelet waits for it, and no network-status is to be
 // written: then the successor continues where this driver ends. It refuses if that takes longer
-// than the successor can wait.
+// than the successor can wait. It never hands over to itself: await may have taken the directory of a driver that has
+// died, after this driver began to ask.
 func (d *Driver) answerSuccessor(ctx context.Context, r succession.Request) succession.Answer {
 	if r.Manner == succession.Hello {
 		return succession.Answer{}
+	}
+	if r.By.PodUID != "" && r.By.PodUID == d.cfg.PodUID {
+		return succession.Answer{Reason: "a driver of the same pod asks"}
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.Within)
 	defer cancel()

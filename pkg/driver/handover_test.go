@@ -125,6 +125,29 @@ func isClosedOrRead(n *running) bool {
 	return n.nadsRead.Load() && n.successor.waiting.Load().reason != "the driver is being started"
 }
 
+// TestHandsNothingOverToItself lets a driver ask for the directory that it has already: the other one has died after
+// this one began to ask, and await took the directory.
+func TestHandsNothingOverToItself(t *testing.T) {
+	n := startNode(t, claim("a", "blue"), func(cfg *Config, _ *Clients) { cfg.PodUID = "first" })
+	n.serves(t)
+	for range quietTries + 1 { // the last one asks it to end its operations
+		if err := n.successor.askToEnd(t.Context(), time.Second); err != nil {
+			t.Error(err)
+		}
+		n.successor.refusals.Add(1)
+	}
+	n.goesOn(t)
+	select {
+	case err := <-n.failed:
+		t.Errorf("it ends: %v", err)
+	default:
+	}
+	if err := n.stop(); err != nil {
+		t.Error(err)
+	}
+	n.runtime.Stop()
+}
+
 // TestHandOverWaitsForOperations starts a driver beside another that attaches a pod: it is
 // refused until the plugin has ended, and no plugin runs twice.
 func TestHandOverWaitsForOperations(t *testing.T) {
