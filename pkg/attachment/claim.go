@@ -113,7 +113,7 @@ func CheckDeviceFrom(spec resourceapi.ResourceClaimSpec, covered []string, from 
 		for _, o := range OptionsOf(r) {
 			switch {
 			case !isOf(from, o.Name):
-			case IsOwnClass(o.Class):
+			case isOwnClass(o.Class):
 				unfit = errOwnDevice(from)
 			case o.AdminAccess:
 				unfit = errAdminAccess(from)

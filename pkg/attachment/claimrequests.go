@@ -205,7 +205,7 @@ func (reader requestReader) isOurs(o Option) bool {
 	if class := reader.class(o.Class); class != nil {
 		selectors = slices.Concat(selectors, class.Spec.Selectors)
 	}
-	return IsOwnClass(o.Class) || len(reader.ofClass(o.Class)) > 0 ||
+	return isOwnClass(o.Class) || len(reader.ofClass(o.Class)) > 0 ||
 		slices.ContainsFunc(selectors, func(s resourceapi.DeviceSelector) bool {
 			return s.CEL != nil && ofDriver.MatchString(s.CEL.Expression)
 		})

@@ -48,8 +48,8 @@ func ClassNetwork(class string) (network NetworkRef, ours bool) {
 	return NetworkRef{Namespace: rest[dot+1:], Name: rest[:dot]}, true
 }
 
-// IsOwnClass reports whether a DeviceClass has the name of one of nadra's: of a network, of a pool or of all devices.
-func IsOwnClass(class string) bool {
+// isOwnClass reports whether a DeviceClass has the name of one of nadra's: of a network, of a pool or of all devices.
+func isOwnClass(class string) bool {
 	_, network := ClassNetwork(class)
 	return network || class == v1alpha1.DriverName || strings.HasSuffix(class, PoolClassSuffix)
 }

@@ -19,7 +19,7 @@ import (
 var budget = []struct {
 	of   string
 	most int
-}{{lines, 76_414}, {tokens, 453_355}, {packages, 55}, {exported, 1_905}}
+}{{lines, 76_414}, {tokens, 453_355}, {packages, 55}, {exported, 1_904}}
 
 // The weights of the product. Tokens are those of the Go language, without comments, so that neither long lines nor
 // short comments make it lighter.

@@ -3,33 +3,15 @@ package canary
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/nadra-dev/nadra/pkg/translate"
-	"github.com/nadra-dev/nadra/test/golden"
+	"github.com/nadra-dev/nadra/test/rulepage"
 )
 
 // TestRules compares the rules with their part of the page.
-func TestRules(t *testing.T) {
-	if !slices.IsSortedFunc(rules, func(a, b translate.Rule) int { return strings.Compare(string(a.Code), string(b.Code)) }) {
-		t.Error("the rules are not sorted by code")
-	}
-	var want strings.Builder
-	for _, r := range Rules() {
-		for _, text := range []string{r.Title, r.What, r.Why, r.Fix} {
-			if text == "" || strings.Contains(text, "\n") {
-				t.Errorf("%s lacks a text, or has one of several lines: %q", r.Code, text)
-			}
-		}
-		fmt.Fprintf(&want, "\n<a id=%q></a>\n\n## %s: %s\n\n*%s.* %s\n\nWhy: %s\n\nWhat to do: %s\n",
-			strings.ToLower(string(r.Code)), r.Code, r.Title, r.Severity, r.What, r.Why, r.Fix)
-	}
-	golden.CheckPart(t, "../../../docs/reference/verify-codes.md",
-		"<!-- What follows is made of internal/desk/canary/rules.go: go test ./internal/desk/canary -run TestRules -update -->\n",
-		"<!-- Here ends what is made of internal/desk/canary/rules.go. -->\n", want.String()+"\n")
-}
+func TestRules(t *testing.T) { rulepage.Check(t, "canary", Rules()) }
 
 // TestFindings checks that a report has the findings of canaries and pings, and that every code is tested.
 func TestFindings(t *testing.T) {

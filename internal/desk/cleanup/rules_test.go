@@ -2,19 +2,16 @@ package cleanup
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
-	"github.com/nadra-dev/nadra/pkg/translate"
 	"github.com/nadra-dev/nadra/test/golden"
+	"github.com/nadra-dev/nadra/test/rulepage"
 )
 
 // TestRules compares the rules with the tables of the pages.
 func TestRules(t *testing.T) {
-	if !slices.IsSortedFunc(rules, func(a, b translate.Rule) int { return strings.Compare(string(a.Code), string(b.Code)) }) {
-		t.Error("the rules are not sorted by code")
-	}
+	rulepage.Sorted(t, rules)
 	tables := map[string]string{}
 	for _, r := range Rules() {
 		if r.Title == "" || r.Why == "" || r.Fix == "" {
