@@ -23,7 +23,7 @@ import (
 
 // gcPercent is how much the heap may grow over the memory in use, because the driver makes
 // little garbage, and its memory is taken from the node's pods. GOGC overrides it.
-const gcPercent = 30
+const gcPercent = 25
 
 // runDriver runs the node driver until ctx ends.
 func runDriver(ctx context.Context, args []string) error {
