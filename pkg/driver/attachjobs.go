@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"k8s.io/klog/v2"
+	"k8s.io/utils/lru"
 
 	"github.com/nadra-dev/nadra/internal/metrics"
 	"github.com/nadra-dev/nadra/pkg/api/reason"
@@ -41,20 +42,18 @@ type attachJobs struct {
 
 	mu    sync.Mutex
 	byPod map[string]*job
-	// proven has the networks whose latest attach in a pod of the namespace has succeeded, up to mostProven. The failure of
-	// a pod that requests something of its own, such as an address, says nothing about other pods.
-	proven map[networkIn]bool
+	// proven has the networkIn whose latest attach has succeeded, and whether that took at most quickTry. The failure of a
+	// pod that requests something of its own, such as an address, says nothing about other pods.
+	proven *lru.Cache
 }
 
 func newAttachJobs(p *pods, edits *podEdits, checker *checker) *attachJobs {
-	return &attachJobs{pods: p, edits: edits, checker: checker, byPod: map[string]*job{}, proven: map[networkIn]bool{}}
+	return &attachJobs{pods: p, edits: edits, checker: checker, byPod: map[string]*job{}, proven: lru.New(mostProven)}
 }
 
 // trust takes the networks of the pods that are attached for proven.
 func (js *attachJobs) trust() {
-	js.mu.Lock()
-	defer js.mu.Unlock()
-	js.prove(js.store.All())
+	js.prove(js.store.All(), true)
 }
 
 // attach returns the running job of the sandbox. If there is none it starts one, which
@@ -76,6 +75,7 @@ func (js *attachJobs) attach(s attachment.Sandbox, prepare func(context.Context)
 	ctx, cancel := context.WithCancelCause(js.operations.Context())
 	j := &job{
 		sandbox: s, begun: time.Now(), cancel: cancel, before: before, prepare: prepare, watched: watched,
+		quick:    all(js.store.ForPod(s.Pod.UID), func(r checkpoint.Record) bool { quick, _ := js.proven.Get(networkOf(r)); return quick == true }),
 		prepared: make(chan struct{}), tried: make(chan struct{}), done: make(chan struct{}),
 	}
 	if prepare == nil {
@@ -428,39 +428,27 @@ func networkOf(r checkpoint.Record) networkIn {
 // the gate refuses in the end costs the kubelet's back-off, which doubles with each further request, and one that is not
 // created does not.
 func (js *attachJobs) doubtful(j *job) bool {
-	records := js.store.ForPod(j.sandbox.Pod.UID)
-	js.mu.Lock()
-	defer js.mu.Unlock()
-	return j.isRepeated() || slices.ContainsFunc(records, func(r checkpoint.Record) bool {
-		return !js.proven[networkOf(r)] || r.Awaited(j.sandbox.ID) && r.Refused(js.store.BootID())
+	return j.isRepeated() || slices.ContainsFunc(js.store.ForPod(j.sandbox.Pod.UID), func(r checkpoint.Record) bool {
+		_, proven := js.proven.Get(networkOf(r))
+		return !proven || r.Awaited(j.sandbox.ID) && r.Refused(js.store.BootID())
 	})
 }
 
 // learn remembers that the networks of the job's pod are attached, or forgets the one that has failed.
 func (js *attachJobs) learn(j *job, err error) {
-	records := js.store.ForPod(j.sandbox.Pod.UID)
-	js.mu.Lock()
-	defer js.mu.Unlock()
 	if a, failed := attach.FailedIn(err); failed && a.IsPlain() {
-		delete(js.proven, networkIn{a.Network, j.sandbox.Pod.Namespace})
+		js.proven.Remove(networkIn{a.Network, j.sandbox.Pod.Namespace})
 	}
 	if err == nil {
-		js.prove(records)
+		js.prove(js.store.ForPod(j.sandbox.Pod.UID), time.Since(j.begun) <= quickTry)
 	}
 }
 
-// prove remembers the networks of records that are attached. The caller has the lock.
-func (js *attachJobs) prove(records []checkpoint.Record) {
+// prove remembers the networks of records that are attached, and whether that was quick.
+func (js *attachJobs) prove(records []checkpoint.Record, quick bool) {
 	for _, r := range records {
-		if r.Phase != checkpoint.Attached || js.proven[networkOf(r)] {
-			continue
+		if r.Phase == checkpoint.Attached {
+			js.proven.Add(networkOf(r), quick)
 		}
-		for other := range js.proven {
-			if len(js.proven) < mostProven {
-				break
-			}
-			delete(js.proven, other) // what is the latest counts more than what is the first
-		}
-		js.proven[networkOf(r)] = true
 	}
 }

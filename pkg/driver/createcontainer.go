@@ -164,11 +164,14 @@ func (h *hooks) admit(ctx context.Context, sandbox attachment.Sandbox, container
 	return metrics.Refused, statusError(sandbox.Pod, waited, status.Err)
 }
 
-// awaitTry waits until the first try of a job has ended, for a short time if the gate may hold the container
-// after it. Otherwise it then waits until the API server has stored the pod's network-status, as long as a
-// hook may. j is nil if nothing attaches the pod.
+// awaitTry waits until the first try of a job has ended, for a short time if the gate may hold the container after it, and
+// not at all if the networks were attached later than that the last time. If the gate may not, it then waits until the API
+// server has stored the pod's network-status, as long as a hook may. j is nil if nothing attaches the pod.
 func (h *hooks) awaitTry(ctx context.Context, pod attachment.PodRef, j *job, mayHold bool) {
 	if mayHold && j != nil {
+		if !j.quick {
+			return
+		}
 		short, cancel := context.WithDeadline(ctx, j.begun.Add(quickTry))
 		defer cancel()
 		ctx = short

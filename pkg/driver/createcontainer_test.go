@@ -3,7 +3,7 @@ package driver
 import (
 	"context"
 	"errors"
-	"maps"
+	"fmt"
 	"slices"
 	"strconv"
 	"testing"
@@ -118,7 +118,7 @@ func TestFailureOfOneRequestIsNotTheNetworks(t *testing.T) {
 			if err := w.RunPodSandbox(t.Context(), podNo(1)); err == nil {
 				t.Fatal("attached")
 			}
-			drivertest.Same(t, name+": proven networks", proven, len(w.jobs.proven))
+			drivertest.Same(t, name+": proven networks", proven, w.jobs.proven.Len())
 		})
 	}
 }
@@ -177,15 +177,12 @@ func TestFailureInOneNamespaceIsNotThatOfOthers(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		doubtful := map[string]bool{}
 		for i := range mostProven {
-			w.jobs.proven[networkIn{namespace: "noise", network: attachment.NetworkRef{Name: strconv.Itoa(i)}}] = true
+			w.jobs.proven.Add(networkIn{namespace: "noise", network: attachment.NetworkRef{Name: strconv.Itoa(i)}}, true)
 		}
 		attached := w.store.All()[:1]
 		attached[0].Phase, attached[0].Pod.Namespace = checkpoint.Attached, "other"
-		w.jobs.prove(attached)
-		before := maps.Clone(w.jobs.proven)
-		w.jobs.prove(attached)
-		drivertest.Same(t, "networks after one of them is proven again", before, w.jobs.proven)
-		drivertest.Same(t, "proven networks", mostProven, len(w.jobs.proven))
+		w.jobs.prove(attached, true)
+		drivertest.Same(t, "proven networks", mostProven, w.jobs.proven.Len())
 		w.k.Fail("ADD net1", drivertest.Final("invalid name"))
 		if err := w.RunPodSandbox(t.Context(), podNo(1)); err == nil {
 			t.Fatal("attached")
@@ -215,13 +212,38 @@ func TestCreateContainerWaitsForAQuickFailure(t *testing.T) {
 	})
 }
 
+// TestSlowNetworksHoldUpNoHook attaches pods to networks whose plugins take longer than quickTry. From the second pod on,
+// the gate holds the containers, and the hook, for which all pods of the node wait, does not wait for plugins that are
+// known to be slow. It waits again after they were quick.
+func TestSlowNetworksHoldUpNoHook(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		knowsPod(t, w.Driver, corev1.RestartPolicyAlways)
+		for i, pod := range []struct{ plugin, waits time.Duration }{
+			{2 * quickTry, quickTry}, {2 * quickTry, 0}, {quickTry / 3, 0}, {quickTry / 3, 2 * quickTry / 3}, // two networks
+		} {
+			w.k.Slow = func(ctx context.Context) error { time.Sleep(pod.plugin); return ctx.Err() }
+			if err := w.RunPodSandbox(t.Context(), podNo(i+1)); err != nil {
+				t.Fatal(err)
+			}
+			asked := time.Now()
+			if err := w.create(t, i+1); err != nil {
+				t.Errorf("pod %d: %v", i+1, err)
+			}
+			drivertest.Same(t, fmt.Sprintf("the hook of pod %d waits", i+1), pod.waits, time.Since(asked))
+			time.Sleep(4 * time.Second)
+			synctest.Wait()
+			w.refill()
+		}
+	})
+}
+
 // TestUnprovenNetworksAreNotLeftToTheGate attaches to a network that no pod of the node has been attached to, by a slow
 // plugin: it may fail for ever, and a container that the gate refuses costs the kubelet's back-off. Later pods' containers
 // are left to the gate.
 func TestUnprovenNetworksAreNotLeftToTheGate(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		knowsPod(t, w.Driver, corev1.RestartPolicyAlways)
-		clear(w.jobs.proven)
+		w.jobs.proven.Clear()
 		w.k.Slow = func(ctx context.Context) error { time.Sleep(1500 * time.Millisecond); return ctx.Err() }
 		if err := w.RunPodSandbox(t.Context(), podNo(1)); err != nil {
 			t.Fatal(err)

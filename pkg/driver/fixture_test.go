@@ -155,7 +155,7 @@ func newDriverWith(t *testing.T, s setup, nads ...*nadv1.NetworkAttachmentDefini
 		t.Fatal(err)
 	}
 	for _, n := range nads {
-		d.jobs.proven[networkIn{attachment.NetworkRef{Namespace: n.Namespace, Name: n.Name}, drivertest.Web.Namespace}] = true
+		d.jobs.proven.Add(networkIn{attachment.NetworkRef{Namespace: n.Namespace, Name: n.Name}, drivertest.Web.Namespace}, true)
 	}
 	if !s.beside {
 		close(d.successor.taken)

@@ -86,9 +86,7 @@ func TestHandOver(t *testing.T) {
 	first.endsBy(t)
 	second.serves(t)
 	drivertest.Same(t, "phases", map[string]checkpoint.Phase{"net1": checkpoint.Attached}, drivertest.Phases(second.store))
-	second.jobs.mu.Lock()
-	trusts := second.jobs.proven[networkIn{attachment.NetworkRef{Namespace: "default", Name: "blue"}, drivertest.Web.Namespace}]
-	second.jobs.mu.Unlock()
+	_, trusts := second.jobs.proven.Get(networkIn{attachment.NetworkRef{Namespace: "default", Name: "blue"}, drivertest.Web.Namespace})
 	drivertest.Same(t, "trusts the network of the attached pod", true, trusts)
 
 	again := first.beside(t, "first")

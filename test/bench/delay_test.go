@@ -68,7 +68,7 @@ func BenchmarkDelay(b *testing.B) {
 		figures.Delay = append(figures.Delay, s.delay(b, "pod create to Ready: "+kind.title, kind.node, delayRounds, ready))
 	}
 	b.ReportMetric(0, "ns/op")
-	for i, unit := range []string{"sandbox", "sandbox-in-hook", "one", "thickone"} {
+	for i, unit := range []string{"sandbox", "one", "thickone"} {
 		b.ReportMetric(figures.Delay[i].Delay.Median(), "ms-delay-"+unit)
 		b.ReportMetric(figures.Delay[i].Delay.Percentile(100), "ms-delay-max-"+unit)
 		b.ReportMetric(figures.Delay[i].Start.Median(), "ms-start-"+unit)
