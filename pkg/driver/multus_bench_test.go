@@ -46,7 +46,13 @@ var besideCases = []hookCase{
 }
 
 func (c hookCase) beside(b *testing.B, namespace string) {
-	dir, sandboxes := b.TempDir(), b.TempDir()
+	dir := b.TempDir()
+	// Multus' daemon runs in a pod, which sees the namespaces that are mounted here.
+	const netns = "/run/netns"
+	must(b, os.MkdirAll(netns, 0o755))
+	sandboxes, err := os.MkdirTemp(netns, "beside-")
+	must(b, err)
+	defer func() { must(b, os.RemoveAll(sandboxes)) }()
 	world, err := sealed.Enter(sandboxes)
 	must(b, err)
 	defer func() { must(b, world.Close()) }()
