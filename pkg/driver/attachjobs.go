@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -173,6 +174,7 @@ func (js *attachJobs) succeed(ctx context.Context, j *job, started time.Time) {
 	klog.FromContext(ctx).Info("Attached pod", "sandbox", j.sandbox.ID, "duration", time.Since(started))
 	js.reportAttached(j.sandbox)
 	j.end(nil)
+	runtime.Gosched() // the hook, for which all pods of the node wait, answers before the rest is done
 	js.remove(j)
 	js.measure(j, nil)
 	js.edits.changed(j.sandbox.Pod.UID)
