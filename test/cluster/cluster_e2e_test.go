@@ -217,11 +217,11 @@ func (f fixture) testIsolation(t *testing.T) {
 
 func (f fixture) testEnvironment(t *testing.T) {
 	const kubelet = "tr '\\0' '\\n' < /proc/$(pidof kubelet)/environ"
-	if environment := f.onNode(t, f.c.Node(1), kubelet); !strings.Contains(environment, "GOGC=400\n") {
-		t.Errorf("the environment of the kubelet has no GOGC=400:\n%s", environment)
+	if environment := f.onNode(t, f.c.Node(1), kubelet); !strings.Contains(environment, "GOGC=400\nGOMAXPROCS=1\n") {
+		t.Errorf("the environment of the kubelet does not save CPU time:\n%s", environment)
 	}
-	if environment := f.execPod(t, "one", "cat", "/proc/1/environ"); strings.Contains(environment, "GOGC") {
-		t.Errorf("the environment of a container has GOGC: %q", environment)
+	if environment := f.execPod(t, "one", "cat", "/proc/1/environ"); strings.Contains(environment, "GO") {
+		t.Errorf("the environment of a container has settings of Go: %q", environment)
 	}
 }
 

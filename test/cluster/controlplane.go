@@ -1,9 +1,7 @@
 package cluster
 
 import (
-	"cmp"
 	"context"
-	"fmt"
 	"path/filepath"
 	"strings"
 )
@@ -116,18 +114,16 @@ func (c *Cluster) newMachine(name string) *Machine {
 			folder:    filepath.Join(c.options.Dir, name),
 			artifacts: c.artifacts,
 			// Nothing is inherited: every program would use a proxy, for example.
-			env: []string{
+			// Containers do not inherit the first of them.
+			env: append(c.options.goSettings(),
 				"PATH=" + programs + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 				"HOME=/root",
-				// Tests wait for the CPU, of which garbage collection takes its share; the
-				// machine has memory. Containers do not inherit this.
-				fmt.Sprintf("GOGC=%d", cmp.Or(c.options.GOGC, 400)),
 				"KUBECONFIG=" + c.Kubeconfig(),
 				// The default is a folder of the real machine, in which all clusters
 				// would have the same name: that of the API server's address.
 				"KUBECACHEDIR=" + filepath.Join(c.options.Dir, "kubectl-cache"),
 				marker + "=" + c.options.Dir,
-			},
+			),
 		},
 	}
 }

@@ -46,8 +46,8 @@ type Options struct {
 	ControllerManagerArgs []string
 	// SchedulerArgs are added to the arguments of kube-scheduler.
 	SchedulerArgs []string
-	// GOGC is the garbage collector's setting of all components; 400 by default. Benchmarks
-	// set Go's default, 100, as users have it.
+	// GOGC is the garbage collector's setting of all components. Benchmarks set Go's default, 100,
+	// as users have it. Without it, components save CPU time: see goSettings.
 	GOGC int
 	// KubeletConfig has top-level fields of the KubeletConfiguration of every
 	// node.
@@ -152,4 +152,14 @@ func readDescription(dir string) (description, error) {
 		return d, fmt.Errorf("reading %s: %w", filepath.Join(dir, descriptionFile), err)
 	}
 	return d, nil
+}
+
+// goSettings returns variables of the environment of all components, which are Go programs. Tests wait for the CPU:
+// garbage collection takes its share, and the machine has memory; and most of what a component does on a second
+// processor is to wake it.
+func (o Options) goSettings() []string {
+	if o.GOGC != 0 {
+		return []string{fmt.Sprintf("GOGC=%d", o.GOGC)}
+	}
+	return []string{"GOGC=400", "GOMAXPROCS=1"}
 }

@@ -85,7 +85,7 @@ func firstStage() error {
 		return err
 	}
 	// Nearly all programs here are in Go, and there is more memory than CPU time.
-	env := []string{"PATH=/bin:/sbin:/usr/bin:/usr/sbin", "HOME=/root", "GOGC=400"}
+	env := []string{"PATH=/bin:/sbin:/usr/bin:/usr/sbin", "HOME=/root", "GOGC=400", "GOMAXPROCS=1"}
 	return unix.Exec("/bin/agent", []string{"/bin/agent", second}, env)
 }
 
