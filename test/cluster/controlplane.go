@@ -116,13 +116,13 @@ func (c *Cluster) newMachine(name string) *Machine {
 			// Nothing is inherited: every program would use a proxy, for example.
 			// Containers do not inherit the first of them.
 			env: append(c.options.goSettings(),
-				"PATH=" + programs + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+				"PATH="+programs+":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 				"HOME=/root",
-				"KUBECONFIG=" + c.Kubeconfig(),
+				"KUBECONFIG="+c.Kubeconfig(),
 				// The default is a folder of the real machine, in which all clusters
 				// would have the same name: that of the API server's address.
-				"KUBECACHEDIR=" + filepath.Join(c.options.Dir, "kubectl-cache"),
-				marker + "=" + c.options.Dir,
+				"KUBECACHEDIR="+filepath.Join(c.options.Dir, "kubectl-cache"),
+				marker+"="+c.options.Dir,
 			),
 		},
 	}
