@@ -39,7 +39,6 @@ type job struct {
 	sandbox attachment.Sandbox
 	begun   time.Time
 	cancel  context.CancelCauseFunc
-	quick   bool // the pod's networks were attached within quickTry the last time
 	// prepare writes the records that the sandbox gets besides those of its pod's claims. It may be nil.
 	prepare  func(context.Context) error
 	prepared chan struct{} // closed when the sandbox has its records, or at the end

@@ -52,11 +52,6 @@ func newAttachJobs(p *pods, edits *podEdits, checker *checker) *attachJobs {
 	return &attachJobs{pods: p, edits: edits, checker: checker, byPod: map[string]*job{}, proven: lru.New(mostProven)}
 }
 
-// trust takes the networks of the pods that are attached for proven.
-func (js *attachJobs) trust() {
-	js.prove(js.store.All(), true)
-}
-
 // attach returns the running job of the sandbox. If there is none it starts one, which
 // replaces the pod's earlier job. The job first calls prepare, unless that is nil. A hook that
 // watches returns a failure, and then nothing else reports it.
@@ -76,7 +71,6 @@ func (js *attachJobs) attach(s attachment.Sandbox, prepare func(context.Context)
 	ctx, cancel := context.WithCancelCause(js.operations.Context())
 	j := &job{
 		sandbox: s, begun: time.Now(), cancel: cancel, before: before, prepare: prepare, watched: watched,
-		quick:    all(js.store.ForPod(s.Pod.UID), func(r checkpoint.Record) bool { quick, _ := js.proven.Get(networkOf(r)); return quick == true }),
 		prepared: make(chan struct{}), tried: make(chan struct{}), done: make(chan struct{}),
 	}
 	if prepare == nil {
@@ -433,6 +427,14 @@ func (js *attachJobs) doubtful(j *job) bool {
 	return j.isRepeated() || slices.ContainsFunc(js.store.ForPod(j.sandbox.Pod.UID), func(r checkpoint.Record) bool {
 		_, proven := js.proven.Get(networkOf(r))
 		return !proven || r.Awaited(j.sandbox.ID) && r.Refused(js.store.BootID())
+	})
+}
+
+// isQuick reports whether the networks of a pod were attached within quickTry the last time.
+func (js *attachJobs) isQuick(pod attachment.PodRef) bool {
+	return all(js.store.ForPod(pod.UID), func(r checkpoint.Record) bool {
+		quick, _ := js.proven.Get(networkOf(r))
+		return quick == true
 	})
 }
 

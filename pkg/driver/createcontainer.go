@@ -169,7 +169,7 @@ func (h *hooks) admit(ctx context.Context, sandbox attachment.Sandbox, container
 // server has stored the pod's network-status, as long as a hook may. j is nil if nothing attaches the pod.
 func (h *hooks) awaitTry(ctx context.Context, pod attachment.PodRef, j *job, mayHold bool) {
 	if mayHold && j != nil {
-		if !j.quick {
+		if !h.jobs.isQuick(pod) {
 			return
 		}
 		short, cancel := context.WithDeadline(ctx, j.begun.Add(quickTry))

@@ -237,6 +237,26 @@ func TestSlowNetworksHoldUpNoHook(t *testing.T) {
 	})
 }
 
+// TestSlowNetworkWithoutAClaimHoldsUpNoHook attaches a pod without a claim, which gets its records only while its job
+// runs, to a network that is known to be slow.
+func TestSlowNetworkWithoutAClaimHoldsUpNoHook(t *testing.T) {
+	inUnclaimedWorld(t, func(t *testing.T, w *world) {
+		w.jobs.proven.Add(networkIn{attachment.NetworkRef{Namespace: "default", Name: "blue"}, "default"}, false)
+		w.k.Slow = func(ctx context.Context) error { time.Sleep(2 * quickTry); return ctx.Err() }
+		pod := asking("solo", "blue")
+		if err := w.RunPodSandbox(t.Context(), pod); err != nil {
+			t.Fatal(err)
+		}
+		asked := time.Now()
+		if _, _, err := w.CreateContainer(t.Context(), pod, &nri.Container{}); err != nil {
+			t.Error(err)
+		}
+		drivertest.Same(t, "the hook waits", 0, time.Since(asked))
+		time.Sleep(4 * time.Second)
+		synctest.Wait()
+	})
+}
+
 // TestUnprovenNetworksAreNotLeftToTheGate attaches to a network that no pod of the node has been attached to, by a slow
 // plugin: it may fail for ever, and a container that the gate refuses costs the kubelet's back-off. Later pods' containers
 // are left to the gate.

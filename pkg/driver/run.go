@@ -119,7 +119,7 @@ func (d *Driver) begin(ctx context.Context, start func(func() error)) error {
 	if err := d.useImages(); err != nil {
 		return err
 	}
-	d.jobs.trust()
+	d.jobs.prove(d.store.All(), true) // the networks of pods that are attached work
 	d.sweeper.leftovers.Store(&leftovers{damaged: len(damaged)})
 	for _, file := range damaged {
 		d.report.stateDamaged(ctx, file)
