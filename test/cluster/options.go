@@ -155,8 +155,7 @@ func readDescription(dir string) (description, error) {
 }
 
 // goSettings returns variables of the environment of all components, which are Go programs. Tests wait for the CPU:
-// garbage collection takes its share, and the machine has memory; and most of what a component does on a second
-// processor is to wake it.
+// garbage collection takes its share, and the machine has memory; and it costs time to wake a second processor.
 func (o Options) goSettings() []string {
 	if o.GOGC != 0 {
 		return []string{fmt.Sprintf("GOGC=%d", o.GOGC)}

@@ -84,7 +84,7 @@ func firstStage() error {
 	if err := unix.Chroot("."); err != nil {
 		return err
 	}
-	// Nearly all programs here are in Go, and there is more memory than CPU time.
+	// Nearly all programs here are in Go. There is more memory than CPU time, and it costs time to wake a second processor.
 	env := []string{"PATH=/bin:/sbin:/usr/bin:/usr/sbin", "HOME=/root", "GOGC=400", "GOMAXPROCS=1"}
 	return unix.Exec("/bin/agent", []string{"/bin/agent", second}, env)
 }
